@@ -46,25 +46,30 @@ func serveWith(t *testing.T, opts journal.Options, change func(*API)) *api {
 	}
 	a := &api{journal: journal.New(opts)}
 	a.base = a.journal.State().Revision
-	limits := conn.NewLimiter(conn.Limits{ListTimeout: time.Minute}, nil)
-	served := New(backend.New(view.NewGate(a.journal, nil), limits, a.journal.Status, nil, nil))
-	served.readyTimeout = 50 * time.Millisecond
-	change(served)
-	mux := http.NewServeMux()
-	served.Route(mux)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead && Has(r.URL.Path) {
-			served.Write(w, r)
-		} else {
-			mux.ServeHTTP(w, r)
-		}
-	}))
+	server := httptest.NewServer(handler(a.journal, change))
 	a.url, a.http = server.URL, server.Client()
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
 	})
 	return a
+}
+
+// handler serves a journal.
+func handler(j *journal.Journal, change func(*API)) http.Handler {
+	limits := conn.NewLimiter(conn.Limits{ListTimeout: time.Minute}, nil)
+	served := New(backend.New(view.NewGate(j, nil), limits, j.Status, nil, nil))
+	served.readyTimeout = 50 * time.Millisecond
+	change(served)
+	mux := http.NewServeMux()
+	served.Route(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && Has(r.URL.Path) {
+			served.Write(w, r)
+		} else {
+			mux.ServeHTTP(w, r)
+		}
+	})
 }
 
 // ready makes the sources seen, without pods, before the base.

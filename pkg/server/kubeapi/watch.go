@@ -41,10 +41,9 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	ctx := r.Context()
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
-		end := time.Now().Add(o.timeout)
-		ctx, cancel = context.WithDeadline(ctx, end)
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
-		_ = http.NewResponseController(w).SetWriteDeadline(end.Add(endWait)) // the writer of a test may have no deadlines
+		defer endAfter(ctx, w)()
 	}
 	cursor := o.resource.watch(a, r, o)
 	defer cursor.Close()
@@ -62,6 +61,23 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	err := s.run(ctx, w, conn.StreamWriter(w, r), cursor)
 	client, _ := conn.HTTPClient(r)
 	klog.FromContext(ctx).V(3).Info("Watch ended", "resource", o.resource.Name, "reason", err, "pid", client.PID, "userAgent", client.UserAgent)
+}
+
+// endAfter gives a write endWait from when the context is done. The time runs from when the daemon
+// sees that, not from when it was due: on a machine that stood still, a client that reads would miss
+// the end. The caller calls ended before it returns.
+func endAfter(ctx context.Context, w http.ResponseWriter) (ended func()) {
+	set := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(set)
+		respond.Within(w, endWait)
+	})
+	return func() {
+		if !stop() {
+			<-set
+		}
+		respond.Within(w, endWait) // for the end of the body
+	}
 }
 
 // since returns the revision at which a watch starts; nil to start with the current objects.
@@ -95,7 +111,7 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter, out io.Writer, 
 		}
 		frames, err := cursor.Next(ctx)
 		if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
-			_ = control.SetWriteDeadline(time.Now().Add(endWait)) // as in watch
+			respond.Within(w, endWait)
 			return s.write(out, func() error { return s.end(expired(compacted)) })
 		}
 		if err != nil {

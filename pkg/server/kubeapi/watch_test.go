@@ -1,17 +1,24 @@
 package kubeapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -94,6 +101,54 @@ func TestWatchesEnd(t *testing.T) {
 			t.Fatalf("after %d events it says %q", events, event)
 		}
 	}
+}
+
+// slow is the answer of a machine that stands still after each flush.
+type slow struct {
+	http.ResponseWriter
+	by time.Duration
+}
+
+func (w slow) FlushError() error {
+	defer func() { <-time.After(w.by) }()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+func (w slow) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// A client that reads gets the end of its watch, also from a machine that stood still meanwhile.
+func TestAWatchEndsAfterAStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := journal.New(journal.Options{Sources: []string{config.FileSource}})
+		j.Append(config.PodUpdate{Op: config.ADD, Source: config.FileSource})
+		serves := handler(j, func(*API) {})
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			serves.ServeHTTP(slow{w, time.Minute}, r)
+		})}
+		l := testutil.NewPipes()
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = server.Serve(l) })
+		client := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return l.Dial() }}
+		defer func() {
+			client.CloseIdleConnections()
+			_ = server.Close()
+			serving.Wait()
+		}()
+		for range 2 { // the second request has the connection of the first one
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v1/pods?watch=1&timeoutSeconds=1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := client.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(resp.Body); err != nil {
+				t.Errorf("it ends with %v", err)
+			}
+			_ = resp.Body.Close()
+		}
+	})
 }
 
 func TestBookmarks(t *testing.T) {
