@@ -35,7 +35,8 @@ type chunkWriter struct {
 
 var chunkEnd = []byte("\r\n")
 
-// Write writes a chunk.
+// Write writes a chunk. If that fails, it closes the connection: what net/http writes after a part of a
+// chunk would be data for the client.
 func (w *chunkWriter) Write(data []byte) (int, error) {
 	if len(data) == 0 {
 		return 0, nil // it would be the last chunk
@@ -46,6 +47,7 @@ func (w *chunkWriter) Write(data []byte) (int, error) {
 	defer clear(w.parts[:])
 	_, err := w.conn.counted(func() (int64, error) { return w.left.WriteTo(w.conn.Conn) })
 	if err != nil {
+		w.conn.abort()
 		return 0, err
 	}
 	return len(data), nil

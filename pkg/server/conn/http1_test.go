@@ -3,11 +3,19 @@ package conn
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // Each part of a stream is one write, whatever its size, and net/http ends the response.
@@ -88,4 +96,50 @@ func serveParts(t *testing.T, parts []string) net.Conn {
 		<-served
 	})
 	return client
+}
+
+// After a part of a chunk, the connection ends: its client would take the end of the response, and the next response, as data.
+func TestNothingFollowsAPartOfAChunk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, accepted := net.Pipe()
+		defer client.Close()
+		l := testutil.NewPipes()
+		c := newConn(accepted, l.Addr(), nil, func() {})
+		c.http1 = true
+		server := &http.Server{ //nolint:gosec // the client is the test
+			ConnContext: With,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				control := http.NewResponseController(w)
+				_ = control.Flush()
+				respond.Within(w, time.Second)
+				if _, err := io.WriteString(StreamWriter(w, r), strings.Repeat("x", 1000)); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("the part ended with %v", err)
+				}
+				respond.Within(w, time.Minute)
+			}),
+		}
+		side := &side{addr: l.Addr(), conns: make(chan net.Conn, 1), closed: make(chan struct{})}
+		side.conns <- c
+		side.close = sync.OnceFunc(func() { close(side.closed) })
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = server.Serve(side) })
+		defer serving.Wait()
+		defer server.Close()
+		if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.ReadResponse(bufio.NewReaderSize(client, 16), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if _, err := response.Body.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		_ = client.SetReadDeadline(time.Now().Add(time.Hour))
+		if rest, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("the stream ends with %q and %v", rest, err)
+		}
+	})
 }
