@@ -23,8 +23,8 @@
 //	promptly PROGRAM [ARG…]
 //
 // is exec for a program that replaces a file in two steps, which the daemon takes for one
-// change only if there are less than 50 ms between them. On a busy machine, the program
-// runs before all others.
+// change only if there are less than 50 ms between them. The daemon is stopped meanwhile, and
+// so it sees both at once, also on a slow machine.
 //
 //	shutdown [-kill]
 //

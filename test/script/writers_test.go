@@ -2,12 +2,12 @@ package script
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,21 +20,19 @@ const (
 	writerLimit  = 2 * time.Second
 )
 
-// realtime reports whether programs can have a real-time priority here.
-var realtime = sync.OnceValue(func() bool {
-	return exec.Command("chrt", "--fifo", "1", "true").Run() == nil
-})
-
-// cmdPromptly runs a program before all other processes of the machine.
+// cmdPromptly runs a program while the daemon is stopped.
 func (sc *scenario) cmdPromptly(in *invocation) error {
-	if in.neg || len(in.args) == 0 {
+	if in.neg || len(in.args) == 0 || sc.daemon == nil {
 		return errUsage
 	}
-	args := in.args
-	if realtime() {
-		args = append([]string{"chrt", "--fifo", "1"}, args...)
+	daemon := sc.daemon.cmd.Process
+	if err := daemon.Signal(syscall.SIGSTOP); err != nil {
+		return err
 	}
-	return in.ts.Exec(args[0], args[1:]...)
+	if err := unix.Waitid(unix.P_PID, daemon.Pid, nil, unix.WSTOPPED, nil); err != nil {
+		return fmt.Errorf("waiting until the daemon has stopped: %w", err)
+	}
+	return errors.Join(in.ts.Exec(in.args[0], in.args[1:]...), daemon.Signal(syscall.SIGCONT))
 }
 
 // cmdWriteSlowly writes a file in pieces and keeps it open between them.
