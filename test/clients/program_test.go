@@ -136,7 +136,7 @@ func (n *node) proxy(t *testing.T) {
 		})
 	select {
 	case <-serving:
-	case <-time.After(time.Minute):
+	case <-time.After(testutil.Patience):
 		t.Fatal("podconfigd proxy does not serve")
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,7 +40,7 @@ var Admission = []string{"--enable-admission-plugins=NodeRestriction", disabledP
 const disabledPlugins = "--disable-admission-plugins="
 
 // readyIn is the maximum time until a server is ready, or a container has exited.
-const readyIn = 2 * time.Minute
+const readyIn = testutil.Patience
 
 // Cluster is an etcd and a kube-apiserver.
 type Cluster struct {
@@ -136,7 +135,7 @@ func (c *Cluster) AwaitEtcd(tb testing.TB) {
 func (c *Cluster) AwaitAPIServer(tb testing.TB) {
 	tb.Helper()
 	await(tb, "kube-apiserver", func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), readyIn)
 		defer cancel()
 		return c.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -134,7 +133,7 @@ BinaryName = "%[3]s"
 func (r *Runtime) Await(tb testing.TB) {
 	tb.Helper()
 	await(tb, r.name, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), readyIn)
 		defer cancel()
 		_, err := r.CRI.Version(ctx, &runtimeapi.VersionRequest{}, grpc.WaitForReady(true))
 		return err
@@ -175,7 +174,7 @@ func (r *Runtime) removeAll(tb testing.TB) {
 		r.Signal(tb, syscall.SIGCONT)
 	}
 	r.Await(tb)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), readyIn)
 	defer cancel()
 	list, err := r.CRI.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {

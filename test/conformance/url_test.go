@@ -37,7 +37,7 @@ func kubeletURLPods(t *testing.T, url string) []*v1.Pod {
 	select {
 	case u := <-cfg.Updates():
 		return u.Pods
-	case <-time.After(10 * time.Second):
+	case <-time.After(testutil.Patience):
 		t.Fatal("the kubelet took nothing")
 		return nil
 	}
