@@ -129,8 +129,8 @@ type Log struct {
 	enqueued, written int64
 	// synced is the offset up to which it is synced.
 	synced int64
-	// openTimer ends the wait for the first segment.
-	openTimer *time.Timer
+	// opens ends the wait for the first segment.
+	opens *watchdog
 	// next is the segment that is being prepared.
 	next *preparation
 	// segments are the earlier ones, the oldest first.
@@ -279,7 +279,8 @@ func (l *Log) enqueueLocked(frames []byte, show func(journal.Commit)) {
 func (l *Log) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.logger = klog.FromContext(ctx)
-	l.openTimer = time.AfterFunc(stall, func() { l.stalled(0) })
+	l.opens = newWatchdog(func() { l.stalled(0) })
+	l.opens.begin()
 	l.mu.Unlock()
 	l.writers.Go(func() { l.write(0) })
 	kept := make(chan struct{})
@@ -316,8 +317,8 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	file, stored := l.file, l.mode == healthy && len(l.queue) == 0
 	l.mode, l.file = closed, nil
-	if l.openTimer != nil {
-		l.openTimer.Stop()
+	if l.opens != nil {
+		l.opens.end()
 	}
 	lock := l.lock
 	l.lock = nil

@@ -14,9 +14,8 @@ import (
 // write is the goroutine that writes sets and shows them. If a write hangs, another
 // goroutine takes over, and this one ends when the write returns.
 func (l *Log) write(generation int) {
-	watch := time.AfterFunc(stall, func() { l.stalled(generation) })
-	watch.Stop()
-	defer watch.Stop()
+	watch := newWatchdog(func() { l.stalled(generation) })
+	defer watch.end()
 	var buffer []byte
 	for {
 		b := l.take(generation)
@@ -27,7 +26,7 @@ func (l *Log) write(generation int) {
 			var n int64
 			var err error
 			buffer, n, err = writeAll(b.file, b.entries, buffer[:0], watch)
-			watch.Stop()
+			watch.end()
 			if !l.wrote(generation, n, err) {
 				return
 			}
@@ -44,12 +43,12 @@ func (l *Log) write(generation int) {
 
 // writeAll writes a batch, about batchBytes at a time. It returns the buffer, for the next
 // one.
-func writeAll(file Appender, entries []*entry, buffer []byte, watch *time.Timer) ([]byte, int64, error) {
+func writeAll(file Appender, entries []*entry, buffer []byte, watch *watchdog) ([]byte, int64, error) {
 	total := int64(0)
 	put := func(p []byte) error {
 		for len(p) > 0 {
 			part := p[:min(len(p), batchBytes)]
-			watch.Reset(stall)
+			watch.begin()
 			n, err := file.Write(part)
 			total += int64(n)
 			if err == nil && n < len(part) {
@@ -216,8 +215,8 @@ func (l *Log) installLocked() {
 		l.logger.Info("Updates are stored again", "dir", l.opts.Dir, "segment", n.segment.name)
 	}
 	l.mode, l.cause, l.since = healthy, nil, l.opts.Now()
-	if l.openTimer != nil {
-		l.openTimer.Stop()
+	if l.opens != nil {
+		l.opens.end()
 	}
 	n.installed = true
 	l.changed.Broadcast()
