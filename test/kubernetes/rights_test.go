@@ -80,8 +80,9 @@ func rights(t *testing.T, c *cluster) {
 		l := c.startWith(t, "all", token, all)
 		for _, step := range []string{"0", "1", "2"} {
 			l.label(t, step)
-			for _, name := range slices.Sorted(maps.Keys(l.features(t, step))) {
-				testutil.Eventually(t, l.features(t, step)[name])
+			features := l.features(t, step, testutil.Patience)
+			for _, name := range slices.Sorted(maps.Keys(features)) {
+				testutil.Eventually(t, features[name])
 			}
 		}
 		if strings.Contains(l.log.String(), "forbidden") {
@@ -91,7 +92,7 @@ func rights(t *testing.T, c *cluster) {
 	t.Run("an apiserver without WatchList", func(t *testing.T) {
 		t.Parallel()
 		l := old.startWith(t, "old", token, all)
-		testutil.Eventually(t, l.features(t, "0")["pods"])
+		testutil.Eventually(t, l.features(t, "0", testutil.Patience)["pods"])
 		if strings.Contains(l.log.String(), "A request to the apiserver failed") {
 			t.Error("the log has a failure")
 		}
@@ -115,21 +116,21 @@ func rights(t *testing.T, c *cluster) {
 
 func (without *lacks) test(t *testing.T, l *limited) {
 	t.Helper()
-	features := l.features(t, "0")
+	works, broken := l.features(t, "0", testutil.Patience), l.features(t, "0", time.Second)
 	testutil.Until(t, without.message, func() bool {
-		_ = features["https"]() // a client, without which nobody is authenticated
+		_ = broken["https"]() // a client, without which nobody is authenticated
 		if without.message == patchEvents {
 			l.reject(t)
 		}
 		return strings.Contains(strings.ReplaceAll(l.log.String(), `\"`, `"`), without.message)
 	})
-	for name, works := range features {
+	for name, check := range works {
 		if !slices.Contains(without.features, name) {
-			testutil.Eventually(t, works)
+			testutil.Eventually(t, check)
 		}
 	}
 	for _, name := range without.features {
-		if err := features[name](); err == nil {
+		if err := broken[name](); err == nil {
 			t.Errorf("%s works", name)
 		} else {
 			t.Logf("%s: %v", name, err)
@@ -307,12 +308,13 @@ func (l *limited) label(t *testing.T, step string) {
 }
 
 // features returns a check of each feature that needs rights. It returns an error while the feature
-// does not work, or does not have this step yet.
-func (l *limited) features(t *testing.T, step string) map[string]func() error {
+// does not work, or does not have this step yet. Lists wait for the pods: without a right, until the
+// limit.
+func (l *limited) features(t *testing.T, step string, limit time.Duration) map[string]func() error {
 	t.Helper()
 	get := func(transport http.RoundTripper, url string) func() error {
 		return func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // lists wait for the pods
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 			if err != nil {
