@@ -136,7 +136,7 @@ func TestNothingFollowsAPartOfAChunk(t *testing.T) {
 		if _, err := response.Body.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		_ = client.SetReadDeadline(time.Now().Add(time.Hour))
 		if rest, err := io.ReadAll(response.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("the stream ends with %q and %v", rest, err)
