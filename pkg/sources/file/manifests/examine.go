@@ -102,7 +102,7 @@ func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 	if seen.gone {
 		return s.applyGone(f, now)
 	}
-	f.goneSince = time.Time{}
+	f.graceLeft = 0
 	if seen.busy {
 		if f.busySince.IsZero() {
 			f.busySince = now
@@ -144,16 +144,26 @@ func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 
 func (s *Set) applyGone(f *file, now time.Time) (renewed bool) {
 	f.busyWait, f.busySince, f.starvedWait = 0, time.Time{}, 0
-	if f.goneSince.IsZero() {
-		f.goneSince = now
-	}
-	if f.serving != nil && now.Sub(f.goneSince) < removalGrace {
-		s.postpone(f, f.goneSince.Add(removalGrace))
+	if f.serving != nil && s.inGrace(f, now) {
 		return false
 	}
 	f.pod = nil
 	s.drop(f)
 	return true
+}
+
+// inGrace reports whether a missing file may still come back.
+func (s *Set) inGrace(f *file, now time.Time) bool {
+	switch {
+	case f.graceLeft == 0:
+		f.graceLeft = graceParts
+	case f.due.After(now):
+		return true
+	default:
+		f.graceLeft--
+	}
+	s.postpone(f, now.Add(removalGrace/graceParts))
+	return f.graceLeft > 0
 }
 
 func (s *Set) postpone(f *file, due time.Time) {

@@ -89,10 +89,12 @@ func (h *history) step() {
 		h.set.LookAgain(h.Context())
 	case what < 16:
 		h.do("wait", nil)
-		for f := range h.set.pending {
-			f.goneSince, f.due = f.goneSince.Add(-removalGrace), time.Time{}
+		for range graceParts {
+			for f := range h.set.pending {
+				f.due = time.Time{}
+			}
+			h.set.Look(h.Context(), nil)
 		}
-		h.set.Look(h.Context(), nil)
 	case what < 18 && path != h.dir:
 		h.do("look at "+file, nil)
 		h.set.Distrust(names)

@@ -20,8 +20,11 @@ import (
 
 const (
 	// removalGrace is how long a file must be missing before its pod is removed. Editors
-	// move the old file away or unlink it before they write the new one.
+	// move the old file away or unlink it before they write the new one. It consists of graceParts
+	// waits, each with a look at its end: of a machine that stands still, and its editor too, only one of
+	// them is over when it goes on.
 	removalGrace = 50 * time.Millisecond
+	graceParts   = 2
 	// busyRetry and busyRetryMax are the first and the longest wait before the next look
 	// at a file that is being written. Each wait is twice the previous one.
 	busyRetry    = time.Millisecond
@@ -102,11 +105,11 @@ type file struct {
 	fault    *fault
 	conflict string
 	warnings []manifest.Fault
-	// due is the time of the next look at a pending file. A missing file is missing since
-	// goneSince. The last wait for a file that is being written was busyWait, and for a file
+	// due is the time of the next look at a pending file. For a missing file, graceLeft of the
+	// graceParts are not over. The last wait for a file that is being written was busyWait, and for a file
 	// without a descriptor starvedWait.
 	due         time.Time
-	goneSince   time.Time
+	graceLeft   int
 	busyWait    time.Duration
 	busySince   time.Time
 	starvedWait time.Duration
@@ -234,7 +237,7 @@ func (s *Set) hold(selected func(*file) bool) {
 		if !selected(f) {
 			return false
 		}
-		f.goneSince, f.busySince, f.busyWait, f.starvedWait = time.Time{}, time.Time{}, 0, 0
+		f.graceLeft, f.busySince, f.busyWait, f.starvedWait = 0, time.Time{}, 0, 0
 		return true
 	})
 }
