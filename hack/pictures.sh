@@ -27,9 +27,9 @@ ln -s "$bin" podconfigd # the pictures show the name of the program
 bin="$work/podconfigd"
 export PODCONFIGD_SOCKET="$work/podconfigd.sock" LC_ALL=C.UTF-8
 
-# shows waits until the screen shows a text, for at most 30 s.
+# shows waits until the screen shows a text, for at most two minutes.
 shows() {
-	for _ in $(seq 300); do
+	for _ in $(seq 1200); do
 		if tmux -S tmux capture-pane -p | grep -qF -- "$1"; then return 0; fi
 		sleep 0.1
 	done
@@ -48,7 +48,7 @@ top() {
 	cp "$root"/examples/manifests/* manifests/
 	"$bin" --pod-manifest-path manifests --hostname-override node1 --socket "$PODCONFIGD_SOCKET" --state-dir state 2>log &
 	daemon=$!
-	for _ in $(seq 100); do # so that the first pods are no updates
+	for _ in $(seq 1200); do # so that the first pods are no updates
 		if "$bin" get pods 2>/dev/null | grep -q node-exporter-node1; then break; fi
 		sleep 0.1
 	done
