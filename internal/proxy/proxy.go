@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/internal/failure"
 )
 
@@ -74,7 +75,7 @@ func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error 
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		cancel()
-		drain, done := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+		drain, done := await.Timeout(context.WithoutCancel(ctx), drainTimeout)
 		defer done()
 		if server.Shutdown(drain) != nil {
 			_ = server.Close() // some client does not read

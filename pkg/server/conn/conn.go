@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/access"
 )
 
@@ -85,9 +86,11 @@ func (c *Conn) awaitRequest(ctx context.Context) {
 		return
 	case <-ctx.Done():
 	}
+	timed, cancel := await.Timeout(context.WithoutCancel(ctx), lastTime)
+	defer cancel()
 	select {
 	case <-c.begun:
-	case <-time.After(lastTime):
+	case <-timed.Done():
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // Bounds of all connections.
@@ -39,7 +41,7 @@ func Serve(ctx context.Context, l net.Listener, serve func(net.Listener) error, 
 		return fmt.Errorf("serving %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	timed, cancel := context.WithTimeout(context.WithoutCancel(ctx), DrainTimeout)
+	timed, cancel := await.Timeout(context.WithoutCancel(ctx), DrainTimeout)
 	defer cancel()
 	drain(timed)
 	if err := <-ended; err != nil && !errors.Is(err, closed) {

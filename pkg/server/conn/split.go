@@ -217,10 +217,13 @@ func (s *Splitter) handOn(ctx context.Context, conn *Conn) {
 		patience, plain, modern = RefusalTime, s.refusedPlain, s.refusedModern
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience)) // if the connection is closed, reads fail too
+	looking, looked := context.WithCancel(context.WithoutCancel(ctx))
 	hurried := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(hurried)
-		_ = conn.SetDeadline(time.Now().Add(lastTime))
+		if await.Running(looking, lastTime) == nil {
+			_ = conn.SetDeadline(time.Now())
+		}
 	})
 	err := handshake(context.WithoutCancel(ctx), conn)
 	var head []byte
@@ -228,6 +231,7 @@ func (s *Splitter) handOn(ctx context.Context, conn *Conn) {
 	if err == nil {
 		head, http2, err = peek(conn.Conn)
 	}
+	looked()
 	if !stop() {
 		<-hurried // it sets no deadline after this
 	}
