@@ -9,7 +9,22 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
+
+// Still returns a context on a machine that stands still for a minute when something first waits for it. It is for tests in
+// virtual time.
+func Still(ctx context.Context) context.Context { return &still{Context: ctx} }
+
+type still struct {
+	context.Context
+	once sync.Once
+}
+
+func (s *still) Done() <-chan struct{} {
+	s.once.Do(func() { <-time.After(time.Minute) })
+	return s.Context.Done()
+}
 
 // standstill waits until its parent has stopped, and makes it continue. It stops it for longer than the limits of a
 // server that ends. It ends with its parent.

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// lockPatience is how long lockSocket waits for another daemon, which has the lock for
+	// lockAttempts is how often lockSocket tries to get the lock, which another daemon has for
 	// milliseconds. lockRetry is the interval between attempts.
-	lockPatience = 5 * time.Second
+	lockAttempts = 500
 	lockRetry    = 10 * time.Millisecond
 )
 
@@ -31,9 +31,7 @@ const lockSuffix = ".lock"
 func lockSocket(ctx context.Context, socket string) (unlock func(), err error) {
 	dir, base := filepath.Split(socket)
 	name := filepath.Join(dir, "."+base+lockSuffix)
-	ctx, cancel := context.WithTimeoutCause(ctx, lockPatience, lockfile.ErrLocked)
-	defer cancel()
-	for {
+	for attempt := 1; ; attempt++ {
 		lock, err := lockfile.Lock(name)
 		switch {
 		case err == nil && isAt(lock, name):
@@ -46,7 +44,11 @@ func lockSocket(ctx context.Context, socket string) (unlock func(), err error) {
 		case !errors.Is(err, lockfile.ErrLocked):
 			return nil, err
 		}
-		if err := await.For(ctx, lockRetry); err != nil {
+		err = lockfile.ErrLocked
+		if attempt < lockAttempts {
+			err = await.For(ctx, lockRetry)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("waiting for the lock: %w", err)
 		}
 	}

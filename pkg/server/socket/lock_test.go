@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -71,6 +73,27 @@ func TestListenWhileAnotherDaemonListens(t *testing.T) {
 	if _, err := listenAt(t, path); err != nil {
 		t.Error(err)
 	}
+}
+
+// A daemon that has the lock when the machine stands still gives it back when the machine goes on. One that keeps it is not
+// waited for.
+func TestTheLockAfterAStandstill(t *testing.T) {
+	path := filepath.Join(testutil.ShortDir(t), "s.sock")
+	synctest.Test(t, func(t *testing.T) {
+		unlock, err := lockSocket(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lockSocket(t.Context(), path); !errors.Is(err, lockfile.ErrLocked) {
+			t.Errorf("got %v, want %v", err, lockfile.ErrLocked)
+		}
+		time.AfterFunc(time.Minute+lockRetry/2, unlock)
+		unlock, err = lockSocket(testutil.Still(t.Context()), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+	})
 }
 
 // A file of another user, or a link, in the place of the lock is refused. The file of a daemon that
