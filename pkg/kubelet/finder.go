@@ -141,7 +141,7 @@ func (f *Finder) Ask(ctx context.Context) {
 	if f.fixed() {
 		return
 	}
-	asking, cancel := context.WithTimeout(ctx, AskTimeout)
+	asking, cancel := await.Timeout(ctx, AskTimeout)
 	defer cancel()
 	var pods []*pleg.Pod
 	var err error

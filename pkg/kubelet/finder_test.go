@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -42,6 +43,7 @@ func TestAskForTheNode(t *testing.T) {
 		"soon":            {"v1.34.4", 100 * time.Millisecond, false, 34, 100 * time.Millisecond},
 		"no Node":         {"", 100 * time.Millisecond, false, manifest.Base, 100 * time.Millisecond},
 		"late":            {"v1.34.4", time.Hour, false, manifest.Base, AskTimeout},
+		"a standstill":    {"v1.34.4", time.Minute + 100*time.Millisecond, false, 34, time.Minute + 100*time.Millisecond},
 		"hanging runtime": {"v1.34.4", time.Hour, true, manifest.Base, AskTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +58,11 @@ func TestAskForTheNode(t *testing.T) {
 				}
 				f, began := New(w.opts), time.Now()
 				timer := time.AfterFunc(test.after, func() { f.SetNode(test.node) })
-				f.Ask(t.Context())
+				ctx := t.Context()
+				if name == "a standstill" {
+					ctx = testutil.Still(ctx)
+				}
+				f.Ask(ctx)
 				if took := time.Since(began); took != test.waits || w.opts.Decoder.Minor() != test.want {
 					t.Errorf("%+v: rules of %v after %v", test, w.opts.Decoder.Minor(), took)
 				}
