@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,9 +83,11 @@ var errStopped = errors.New("the test has ended")
 // busy machine.
 const endsWithin = time.Minute
 
-// serveWithLimits serves a journal. change may change other options of the server.
+// serveWithLimits serves a journal. change may change other options of the server. What a test holds open must not
+// end while the machine is slow, so lists and calls have an hour, if the limits say nothing else.
 func serveWithLimits(t *testing.T, opts journal.Options, limits conn.Limits, change ...func(*Options)) *daemon {
 	t.Helper()
+	limits.ListTimeout = cmp.Or(limits.ListTimeout, time.Hour)
 	registry := prometheus.NewRegistry()
 	opts.Registerer = registry
 	if opts.Sources == nil {
