@@ -7,7 +7,7 @@ import (
 
 // Patience is the longest wait of a test. It limits how long a test hangs. It does not mean that
 // anything may take that long. A machine may be slow and busy.
-const Patience = 2 * time.Minute
+const Patience = 5 * time.Minute
 
 // pollPeriod is the time between two checks of a condition.
 const pollPeriod = 10 * time.Millisecond
