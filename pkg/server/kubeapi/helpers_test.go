@@ -57,7 +57,7 @@ func serveWith(t *testing.T, opts journal.Options, change func(*API)) *api {
 
 // handler serves a journal.
 func handler(j *journal.Journal, change func(*API)) http.Handler {
-	limits := conn.NewLimiter(conn.Limits{ListTimeout: time.Minute}, nil)
+	limits := conn.NewLimiter(conn.Limits{ListTimeout: time.Hour}, nil)
 	served := New(backend.New(view.NewGate(j, nil), limits, j.Status, nil, nil))
 	served.readyTimeout = 50 * time.Millisecond
 	change(served)

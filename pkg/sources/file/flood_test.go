@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
@@ -55,7 +56,7 @@ func TestAFloodOfInvalidFiles(t *testing.T) {
 	running.Go(func() { _ = source.Run(ctx, sets) })
 	for generation := 1; generation <= 3; generation++ {
 		want := generation*many - 200
-		for deadline := time.Now().Add(20 * time.Second); ; {
+		for deadline := time.Now().Add(testutil.Patience); ; {
 			status := source.Status().File
 			if status.ManifestsOmitted[v1alpha1.ManifestRejected] == want && len(status.Manifests) == 200 {
 				break

@@ -321,7 +321,7 @@ func TestRedirectsLeaveNoConnections(t *testing.T) {
 	}
 	h := run(t, Options{URL: sites[8].URL, Period: time.Hour})
 	h.expect("web=1")
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(testutil.Patience)
 	for open.Load() > 2 {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d connections are open", open.Load())

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
@@ -148,7 +149,7 @@ func (l *logged) read(text string) (found []string, bytes int) {
 // await waits for a line with the text.
 func (l *logged) await(t *testing.T, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(testutil.Patience); ; {
 		if lines, _ := l.read(text); len(lines) > 0 {
 			return
 		}
