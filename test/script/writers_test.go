@@ -29,7 +29,12 @@ func (sc *scenario) cmdPromptly(in *invocation) error {
 	if err := daemon.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	if err := unix.Waitid(unix.P_PID, daemon.Pid, nil, unix.WSTOPPED, nil); err != nil {
+	stopped := func() error { return unix.Waitid(unix.P_PID, daemon.Pid, nil, unix.WSTOPPED, nil) }
+	err := stopped()
+	for errors.Is(err, unix.EINTR) {
+		err = stopped()
+	}
+	if err != nil {
 		return fmt.Errorf("waiting until the daemon has stopped: %w", err)
 	}
 	return errors.Join(in.ts.Exec(in.args[0], in.args[1:]...), daemon.Signal(syscall.SIGCONT))
