@@ -102,13 +102,36 @@ func TestMissingBodiesElsewhere(t *testing.T) {
 	}
 }
 
+// A client beyond the limit is answered, too, if the machine stands still while the server does it.
+func TestRefusalsAfterAStandstill(t *testing.T) {
+	t.Parallel() // it waits
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ConnectionsPerPeer: 1}, func(o *Options) {
+		o.Live = []Check{{Name: "slow", Check: func() error {
+			<-time.After(2 * conn.RefusalTime)
+			return nil
+		}}}
+	})
+	held := d.dial(t)
+	request(t, held, "/version", "")
+	if _, err := held.Read(make([]byte, 16)); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(t, d.dial(t), "GET /livez", "\r\n")(); got != http.StatusOK {
+		t.Errorf("a connection beyond the limit: %d", got)
+	}
+}
+
 // A review is answered too if its body does not come, before the client must have read the
 // answer.
 func TestReviewsWithoutABodyAreAnswered(t *testing.T) {
-	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: 6 * time.Second})
+	t.Parallel() // it waits
+	d := serveJournal(t, journal.Options{})
+	answers := make(map[string]func() int)
 	for _, body := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
-		got := ask(t, d.dial(t), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)()
-		if got != http.StatusBadRequest {
+		answers[body] = ask(t, d.dial(t), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
+	}
+	for body, answer := range answers {
+		if got := answer(); got != http.StatusBadRequest {
 			t.Errorf("%q: %d", body, got)
 		}
 	}

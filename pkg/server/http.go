@@ -137,7 +137,7 @@ func refuser(handle func(respond.Router)) *http.Server {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		respond.Status(w, respond.TooMany(conn.From(r.Context()).Refusal()))
 	})
-	server := &http.Server{Handler: mux, ReadTimeout: conn.RefusalTime, WriteTimeout: conn.RefusalTime}
+	server := &http.Server{Handler: mux, ReadTimeout: conn.HeaderTimeout, WriteTimeout: conn.HeaderTimeout}
 	server.SetKeepAlivesEnabled(false)
 	return server
 }

@@ -58,7 +58,8 @@ const (
 	defaultMaxRemoteConnectionsPerPeer = 128
 )
 
-// RefusalTime is the time for which a connection beyond the limit is kept for its answer.
+// RefusalTime is the time in which a connection beyond the limit must begin with a request. Of gRPC, such a
+// connection ends after that time.
 const RefusalTime = time.Second
 
 // Limits of the connections that are kept only for their answer. Connections beyond them are

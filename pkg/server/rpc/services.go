@@ -88,7 +88,7 @@ func Serve(ctx context.Context, g *grpc.Server, l net.Listener) error {
 // Refuser serves connections beyond the limit. It serves health, and refuses all other calls.
 func (s *Services) Refuser() *grpc.Server {
 	g := grpc.NewServer(
-		grpc.ConnectionTimeout(conn.RefusalTime),
+		grpc.ConnectionTimeout(conn.HeaderTimeout),
 		grpc.MaxHeaderListSize(conn.MaxHeader),
 		grpc.MaxRecvMsgSize(conn.MaxHeader),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: conn.RefusalTime, MaxConnectionAgeGrace: conn.RefusalTime}),
