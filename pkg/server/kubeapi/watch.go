@@ -43,7 +43,8 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
-		defer endAfter(ctx, w)()
+		ended := endAfter(ctx, w)
+		defer ended()
 	}
 	cursor := o.resource.watch(a, r, o)
 	defer cursor.Close()
