@@ -125,7 +125,7 @@ func TestRefusalsAfterAStandstill(t *testing.T) {
 // answer.
 func TestReviewsWithoutABodyAreAnswered(t *testing.T) {
 	t.Parallel() // it waits
-	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: 30 * time.Second}) // a third of it for the body
+	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: 30 * time.Second})
 	answers := make(map[string]func() int)
 	for _, body := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
 		answers[body] = ask(t, d.dial(t), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
