@@ -9,23 +9,19 @@ import (
 )
 
 // decide decides whether to adopt the UIDs of the kubelet, and reports whether that has changed. It adopts them if no rules
-// have given any of them for the time oddAfter. If the rules give some of them, the others belong to earlier versions of the
-// manifests.
+// give any of them, and each of them has stood for the time that a kubelet takes to replace the pod of an edited manifest.
+// If the rules give some of them, the others belong to earlier versions of the manifests.
 func (f *Finder) decide() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known, unknown := false, false
+	known, unknown, waiting := false, false, false
 	for _, s := range f.running {
-		known, unknown = known || s.known, unknown || s.unknown && !s.known
+		known = known || s.known
+		if s.unknown && !s.known {
+			unknown, waiting = true, waiting || !s.settled()
+		}
 	}
-	switch {
-	case known || !unknown:
-		f.oddSince = time.Time{}
-	case f.oddSince.IsZero():
-		f.oddSince = time.Now()
-		time.AfterFunc(oddAfter, f.Notice)
-	}
-	odd := !known && (f.odd || !f.oddSince.IsZero() && time.Since(f.oddSince) >= oddAfter)
+	odd := !known && (f.odd || unknown && !waiting)
 	changed = odd != f.odd
 	f.odd = odd
 	if f.nodeAt.after(f.found.at) {
@@ -55,7 +51,7 @@ func (f *Finder) offer(next found) {
 	f.found = next
 	if changed {
 		for _, s := range f.running {
-			s.of = "" // the other rules give another UID
+			s.of, s.until = "", time.Time{} // the other rules give another UID
 		}
 		f.memory.Adopted = nil
 		f.opts.Decoder.Use(next.minor)

@@ -23,7 +23,18 @@ type sighting struct {
 	known, unknown bool
 	// of is the UID that the rules give the version of the manifest that runs; empty if that version was not decoded.
 	of types.UID
+	// until is when a kubelet must have replaced the pod if its manifest was edited; zero if the manifest was not decoded.
+	until time.Time
 }
+
+// replaced is the time that a kubelet takes to replace a static pod, beside its grace period: to notice the edit, to end
+// the containers and to start others.
+//
+// kubelet: fileCheckFrequency and httpCheckFrequency of KubeletConfiguration.
+const replaced = 30 * time.Second
+
+// settled reports whether the UID is that of the manifest, and not of a version before an edit.
+func (s *sighting) settled() bool { return !s.until.IsZero() && !time.Now().Before(s.until) }
 
 // lookAgain calls look with the recorded pods of the runtime.
 func (f *Finder) lookAgain() (unknown bool) {
@@ -72,9 +83,12 @@ func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
 		newest[name] = &sighting{source: SourcePodsAPI, id: string(uid), uid: uid, at: moment{seq: f.seq, created: time.Now()}}
 	}
 	for name, now := range newest {
-		if before := f.running[name]; before != nil && before.id == now.id {
+		switch before := f.running[name]; {
+		case before != nil && before.id == now.id:
 			newest[name] = before
 			continue
+		case before != nil && before.uid == now.uid: // the same version of the manifest
+			now.of, now.until = cmp.Or(now.of, before.of), before.until
 		}
 		unknown = unknown || f.differs(name, now.uid)
 	}
@@ -111,9 +125,9 @@ func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
 	}
 }
 
-// Decoded records the UID that the rules give a pod. It returns the UID under which the kubelet runs the pod; empty if that
-// needs no explanation. It is a part of [manifest.Evidence].
-func (f *Finder) Decoded(name types.NamespacedName, uid types.UID) (running types.UID) {
+// Decoded records the UID that the rules give a pod with that grace period. It returns the UID under which the kubelet runs
+// the pod; empty if that needs no explanation. It is a part of [manifest.Evidence].
+func (f *Finder) Decoded(name types.NamespacedName, uid types.UID, grace time.Duration) (running types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.decoded) >= maxNames {
@@ -126,6 +140,9 @@ func (f *Finder) Decoded(name types.NamespacedName, uid types.UID) (running type
 	}
 	s.known = s.known || s.uid == uid
 	s.of = cmp.Or(s.of, uid)
+	if s.until.IsZero() { // the version that runs can have another grace period: probably the default
+		s.until = time.Now().Add(max(grace, v1.DefaultTerminationGracePeriodSeconds*time.Second) + replaced)
+	}
 	if f.found.source == SourceFlag || s.known && s.uid != uid {
 		return "" // the sandbox belongs to another version of the manifest
 	}

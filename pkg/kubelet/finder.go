@@ -21,9 +21,6 @@ const (
 	lookPeriod = 10 * time.Second
 	// reportDelay is how long after the start of Run it is logged that nothing was found.
 	reportDelay = 2 * AskTimeout
-	// After all UIDs of the kubelet's static pods were unknown for the time oddAfter, they are adopted. A UID is
-	// unknown if no rules give it. In that time, the sources read the other manifests.
-	oddAfter = 2 * time.Second
 	// maxNames limits the number of static pods in Finder.decoded.
 	maxNames = 1 << 16
 )
@@ -94,10 +91,8 @@ type Finder struct {
 	running map[types.NamespacedName]*sighting
 	// mirrors has the mirror pods that a kubelet created.
 	mirrors map[types.NamespacedName]*sighting
-	// odd means that the UIDs of the kubelet are adopted, because no rules give them. oddSince is the time since which
-	// all UIDs are unknown; zero if one is known.
-	odd      bool
-	oddSince time.Time
+	// odd means that the UIDs of the kubelet are adopted, because no rules give them.
+	odd bool
 	// decoded has the UID that the present rules give each static pod.
 	decoded map[types.NamespacedName]types.UID
 	logged  string

@@ -1,14 +1,19 @@
 package kubelet
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
+
+// settles is how long a sandbox may be that of an earlier version of a manifest with the default grace period.
+const settles = 30*time.Second + replaced
 
 // If no rules give the UIDs of a kubelet, podconfigd takes them from its sandboxes, for all pods of the
 // node or for none. The status says so.
@@ -20,15 +25,19 @@ func testOddUIDs(t *testing.T) {
 	w.runAs("odd-api", "api")
 	w.start("web", "api")
 	w.want(manifest.Base, SourceBase)
-	if s := w.finder.Status(); s.OtherUIDs != 2 || s.Detail == "" {
-		t.Errorf("%+v", s)
+	pass(settles - time.Second)
+	if s := w.finder.Status(); s.OtherUIDs != 0 || s.Detail != "" {
+		t.Errorf("an edit would be a problem: %+v", s)
 	}
 	if w.finder.decide() || w.uid("web") == "odd" {
-		t.Error("the UIDs are adopted before the other manifests may be read")
+		t.Error("the UIDs are adopted, although the manifests may have been edited")
 	}
-	pass(oddAfter)
+	pass(settles)
 	if !w.finder.decide() || w.uid("web") != "odd" || w.uid("api") != "odd-api" || w.finder.decide() {
 		t.Errorf("UIDs %s and %s", w.uid("web"), w.uid("api"))
+	}
+	if s := w.finder.Status(); s.OtherUIDs != 2 || !strings.Contains(s.Detail, "--pod-manifest-path") {
+		t.Errorf("%+v", s)
 	}
 	if w.finder.look(w.sandboxes) {
 		t.Error("the same sandbox is identified again")
@@ -54,6 +63,85 @@ func testOddUIDs(t *testing.T) {
 	}
 }
 
+// All static pods are edited before podconfigd starts for the first time beside a kubelet. Their old sandboxes end within
+// the grace period. No pod gets the UID of the version before.
+func TestEditedBeforeTheFirstStart(t *testing.T) {
+	for name, test := range map[string]struct {
+		grace   int // of the pod, in seconds
+		lasts   time.Duration
+		version string
+		same    bool // the kubelet starts another sandbox of the version before
+	}{
+		"default grace":      {30, 30 * time.Second, Auto, false},
+		"noticed late":       {30, 55 * time.Second, Auto, false},
+		"long grace":         {300, 300 * time.Second, Auto, false},
+		"no grace":           {0, 30 * time.Second, Auto, false}, // of the new version
+		"a restart before":   {30, 30 * time.Second, Auto, true},
+		"configured version": {30, 30 * time.Second, "1.36", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.opts.Version = test.version
+				w.runAs("web-before", "web")
+				w.runAs("api-before", "api")
+				w.start()
+				decode := func(pod string) types.UID {
+					edited := strings.Replace(string(data(pod)), "spec: {", fmt.Sprintf("spec: {terminationGracePeriodSeconds: %d, ", test.grace), 1)
+					decoded, _, err := w.decoder.DecodeFile(path(pod), []byte(edited))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return decoded.UID
+				}
+				web, api := decode("web"), decode("api")
+				check := func() {
+					t.Helper()
+					w.finder.look(w.sandboxes)
+					if w.finder.decide(); decode("web") != web || decode("api") != api {
+						t.Fatalf("UIDs %s and %s, want %s and %s", decode("web"), decode("api"), web, api)
+					}
+					if s := w.finder.Status(); s.OtherUIDs > 0 || s.Detail != "" {
+						t.Fatalf("%+v", s)
+					}
+				}
+				for range test.lasts / time.Second {
+					check()
+					pass(time.Second)
+					if test.same {
+						w.end("web")
+						w.runAs("web-before", "web")
+					}
+				}
+				w.end("web")
+				w.runAs(web, "web")
+				check()
+				pass(time.Hour)
+				w.end("api")
+				w.runAs(api, "api")
+				check()
+			})
+		})
+	}
+}
+
+// A kubelet that runs an earlier version of one manifest for long runs the others under UIDs that are known. The advice is not
+// to change the path or the node name.
+func TestAnOldVersionThatStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(37, "api")
+		w.runAs("before", "web")
+		w.start("web", "api")
+		pass(settles)
+		w.finder.decide()
+		s := w.finder.Status()
+		if w.uid("web") == "before" || s.OtherUIDs != 1 || !strings.Contains(s.Detail, "earlier version") || strings.Contains(s.Detail, "--pod-manifest-path") {
+			t.Errorf("UID %s: %+v", w.uid("web"), s)
+		}
+	})
+}
+
 // A sandbox of an earlier version of the manifest does not belong to the new version.
 func TestOddUIDOfAnEdit(t *testing.T) { synctest.Test(t, testOddUIDOfAnEdit) }
 
@@ -62,7 +150,7 @@ func testOddUIDOfAnEdit(t *testing.T) {
 	w.runAs("odd", "web")
 	w.start("web")
 	w.finder.decide()
-	pass(oddAfter)
+	pass(settles)
 	w.finder.decide()
 	decode := func(data string) types.UID {
 		pod, _, err := w.decoder.DecodeFile(path("web"), []byte(data))
@@ -98,7 +186,7 @@ func testOddUIDOfAnEditWhileDown(t *testing.T) {
 	w.runAs("odd-api", "api")
 	w.start("web", "api")
 	w.finder.decide()
-	pass(oddAfter)
+	pass(settles)
 	w.finder.decide()
 	w.read("web", "api")
 	w.opts.Restored = map[types.UID]bool{"odd": true, "odd-api": true}
@@ -135,7 +223,7 @@ func TestEditedWhileDown(t *testing.T) {
 		w.runAs("of-the-version-before", "web")
 		w.restart("web")
 		w.finder.decide()
-		pass(oddAfter)
+		pass(settles)
 		if w.finder.decide() || w.uid("web") == "of-the-version-before" {
 			t.Error("the edited pod has the UID of the version before")
 		}

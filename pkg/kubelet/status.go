@@ -12,7 +12,8 @@ import (
 )
 
 // Others returns the static pods whose UID podconfigd can't explain, ordered by name: neither an earlier version of the
-// manifest nor the rules of another kubelet give that UID.
+// manifest nor the rules of another kubelet give that UID. A pod whose manifest may have been edited is not one of them before
+// a kubelet must have replaced it.
 func (f *Finder) Others() []types.NamespacedName {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -21,7 +22,7 @@ func (f *Finder) Others() []types.NamespacedName {
 
 func (f *Finder) others() (names []types.NamespacedName) {
 	for name, s := range f.running {
-		if s.unknown && !s.known && f.differs(name, s.uid) || f.found.source == SourceFlag && !s.known && f.differs(name, s.uid) {
+		if (s.unknown || f.found.source == SourceFlag) && !s.known && f.differs(name, s.uid) && (f.odd || s.settled()) {
 			names = append(names, name)
 		}
 	}
@@ -60,8 +61,11 @@ func (f *Finder) Status() *v1alpha1.KubeletStatus {
 
 // advice says what to do about static pods with an unexplained UID.
 func (f *Finder) advice() string {
-	if f.found.source == SourceFlag {
+	switch {
+	case f.found.source == SourceFlag:
 		return ": unset --kubelet-version to find the version"
+	case !f.odd: // the rules give the UIDs of other pods
+		return ": the kubelet still runs an earlier version of the manifest, or has it from another file"
 	}
 	return fmt.Sprintf(": no rules of %v to %v give that UID, so it is taken from the sandbox: set the path and the node name exactly as for the kubelet (--pod-manifest-path, --hostname-override)",
 		manifest.Oldest, manifest.Base)

@@ -1,10 +1,13 @@
 package manifest
 
 import (
+	"math"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubernetes/pkg/apis/core"
+	"k8s.io/utils/ptr"
 
 	"github.com/podconfigd/podconfigd/internal/located"
 )
@@ -21,9 +24,9 @@ type Decoder struct {
 
 // Evidence knows under which UIDs static pods run.
 type Evidence interface {
-	// Decoded is called with the UID of each decoded pod that has no UID of its own in the manifest. It
+	// Decoded is called with the UID and the grace period of each decoded pod that has no UID of its own in the manifest. It
 	// returns the UID under which the kubelet runs a pod of that name; empty if none is known.
-	Decoded(name types.NamespacedName, uid types.UID) (running types.UID)
+	Decoded(name types.NamespacedName, uid types.UID, grace time.Duration) (running types.UID)
 	// Identified is called with the minor whose rules give the running UID; 0 if none of them does. It
 	// returns true if the pod gets the running UID although no rules give it.
 	Identified(name types.NamespacedName, running types.UID, by Minor) (adopt bool)
@@ -102,7 +105,7 @@ func (d *Decoder) identify(t *text, m Minor, pod *api.Pod, json []byte, from ori
 		return
 	}
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	running := d.evidence.Decoded(name, pod.UID)
+	running := d.evidence.Decoded(name, pod.UID, gracePeriod(pod))
 	switch running {
 	case "":
 	case pod.UID:
@@ -113,6 +116,11 @@ func (d *Decoder) identify(t *text, m Minor, pod *api.Pod, json []byte, from ori
 			pod.Annotations[configHashAnnotationKey] = string(running)
 		}
 	}
+}
+
+// gracePeriod returns the time that the containers of a pod get to end.
+func gracePeriod(pod *api.Pod) time.Duration {
+	return time.Duration(min(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0), math.MaxInt32)) * time.Second
 }
 
 // minorOf returns the minor whose rules give the pod the UID; 0 if no minor does. It skips tried, whose rules do not.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -58,7 +59,7 @@ type finding struct {
 	decoded int
 }
 
-func (f *finding) Decoded(types.NamespacedName, types.UID) types.UID {
+func (f *finding) Decoded(types.NamespacedName, types.UID, time.Duration) types.UID {
 	if f.decoded++; f.decoded == 1 {
 		f.decoder.Use(36)
 	}
