@@ -20,9 +20,9 @@
 //
 // # Late reports
 //
-// Lists and events can arrive out of order. The state of a container only goes from created to running to exited to gone,
-// and its ID is never reused. So a report with an earlier state is old, and the generator ignores it. A container that a
-// list does not have is gone only if it was recorded before the list was requested.
+// Lists and events can arrive out of order. The state of a container goes from created to running to exited to gone. So an
+// event with an earlier state is old, and the generator ignores it. A list wins against everything that was recorded before
+// the list was requested: a container that it does not have is gone, and one that was gone is back.
 //
 // # Slow runtimes
 //

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tombstoneAge is how long the ID of a removed container is kept, so that a late report does not add it again.
+// tombstoneAge is how long the ID of a removed container is kept, so that a late event does not add it again.
 const tombstoneAge = 10 * time.Minute
 
 // startingAge is how long a created container is expected to start.
@@ -58,29 +58,27 @@ type change struct {
 // unknown.
 func late(from, to State) bool { return from != StateUnknown && to < from }
 
-// returns reports whether a list shows a sandbox that is ready again. CRI also reports a sandbox as not ready while the
-// runtime can't reach it. The list counts only if it was requested after the report that the sandbox is not ready.
-func (k *known) returns(c Container, listed time.Time) bool {
-	return c.Sandbox && k.State == StateExited && c.State == StateRunning && k.changed.Before(listed)
-}
-
-// compare returns how a list changes a pod. listed is when the list was requested. A container that the list does not have
-// is gone if it was recorded before that time.
+// compare returns how a list changes a pod. listed is when the list was requested. What was recorded before that time does
+// not count against the list: a container that it does not have is gone, one that was gone is back, and one that it shows in
+// an earlier state is in that state. Runtimes restart with another state, and events can be wrong. Against what was recorded
+// later, only a later state counts.
 func (r *records) compare(uid types.UID, pod *Pod, listed time.Time) (changes []change) {
 	rec := r.pods[uid]
 	reported := make(map[string]bool)
 	if pod != nil {
 		for _, c := range pod.Containers {
 			reported[c.ID] = true
-			if _, gone := r.gone[c.ID]; gone {
+			if gone, removed := r.gone[c.ID]; removed && !gone.Before(listed) {
 				continue
 			}
-			from, back := StateNone, false
+			from := StateNone
 			if rec != nil && rec.containers[c.ID] != nil {
 				k := rec.containers[c.ID]
-				from, back = k.State, k.returns(c, listed)
+				if from = k.State; late(from, c.State) && !k.changed.Before(listed) {
+					continue
+				}
 			}
-			if from != c.State && (back || !late(from, c.State)) {
+			if from != c.State {
 				changes = append(changes, change{container: c, from: from, to: c.State})
 			}
 		}
@@ -139,9 +137,11 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 		}
 		if c.to == StateNone {
 			delete(rec.containers, id)
-			delete(r.owner, id)
-			r.gone[id] = at
-			r.ended.add(Found{UID: uid, Namespace: rec.namespace, Name: rec.name, Container: c.container, Ended: at})
+			if r.owner[id] == uid { // otherwise another pod has the ID by now
+				delete(r.owner, id)
+				r.gone[id] = at
+				r.ended.add(Found{UID: uid, Namespace: rec.namespace, Name: rec.name, Container: c.container, Ended: at})
+			}
 			continue
 		}
 		k := &known{Container: c.container, since: at, changed: at}
@@ -151,6 +151,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 		}
 		rec.containers[id] = k
 		r.owner[id] = uid
+		delete(r.gone, id)
 		r.awaited.recorded(id)
 	}
 	if len(rec.containers) == 0 {

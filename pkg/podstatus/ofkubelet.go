@@ -42,6 +42,17 @@ func Stands(status *v1.PodStatus, record *Record) bool {
 	return len(names) == known
 }
 
+// Lacks reports whether the record lacks every attempt of a container that runs by the status.
+func Lacks(status *v1.PodStatus, record *Record) bool {
+	if record == nil {
+		return false
+	}
+	r := newRuntimeStatus(record)
+	return slices.ContainsFunc(slices.Concat(status.InitContainerStatuses, status.ContainerStatuses), func(c v1.ContainerStatus) bool {
+		return c.State.Running != nil && r.find(c.Name) == nil
+	})
+}
+
 // isAttempt reports whether the status of a container describes an attempt in its present state.
 func isAttempt(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) bool {
 	if !strings.HasSuffix(status.ContainerID, "://"+attempt.GetId()) {

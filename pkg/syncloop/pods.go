@@ -29,6 +29,8 @@ type sourcePod struct {
 	// status is the status that is shown instead of the pod's own, or nil. generated is the
 	// last status that was computed, even if the status in the mirror pod is shown.
 	status, generated *v1.PodStatus
+	// before is the last generated status before the runtime lacked a container that ran; nil otherwise.
+	before *v1.PodStatus
 	// by says who made the status.
 	by StatusBy
 	// panicked is true if the last computation of the status panicked.

@@ -144,6 +144,7 @@ func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (
 	if record == nil && p.generated == nil && mirror == nil && !p.pod.Spec.HostNetwork {
 		return nil, BySource // nothing is known
 	}
+	p.follow(record)
 	status := s.tryGenerate(ctx, p, record)
 	if status == nil {
 		return nil, BySource
@@ -156,6 +157,20 @@ func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (
 		return &mirror.Status, ByMirrorPod
 	}
 	return status, ByRuntime
+}
+
+// follow sets the status from which the next one goes on. If the runtime lacked a container and then has the same again, the
+// container was never gone: it has neither a restart nor an exit code of that time.
+func (p *sourcePod) follow(record *podstatus.Record) {
+	switch {
+	case p.before == nil && p.generated != nil && podstatus.Lacks(p.generated, record):
+		p.before = p.generated
+	case p.before != nil && !podstatus.Lacks(p.before, record):
+		if podstatus.Stands(p.before, record) {
+			p.generated = p.before
+		}
+		p.before = nil
+	}
 }
 
 // counts reports whether the status in a mirror pod is at least as new as the record of the runtime.

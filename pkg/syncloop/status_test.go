@@ -339,3 +339,40 @@ func TestStatusFollowsTheKubelet(t *testing.T) {
 		h.stop(t)
 	})
 }
+
+// A runtime can lack a container for a moment, for example while it restarts. If it then has the same container, that one was
+// not restarted. Another one was.
+func TestAContainerThatReturns(t *testing.T) {
+	for name, test := range map[string]struct {
+		records  []string // the ID of the container in each record of the runtime; empty for none
+		restarts int32
+	}{
+		"the same":                   {[]string{"1", "", "1"}, 0},
+		"the same, after two lists":  {[]string{"1", "", "", "1"}, 0},
+		"the same, twice":            {[]string{"1", "", "1", "", "1"}, 0},
+		"another":                    {[]string{"1", "", "2"}, 1},
+		"another, which is lacking":  {[]string{"1", "", "2", "", "2"}, 1},
+		"the same, and then another": {[]string{"1", "", "1", "", "2"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := runStatus(t, nil)
+				h.add("file", static("a"))
+				for _, id := range test.records {
+					if id != "" {
+						h.running("a", id)
+						continue
+					}
+					h.readings.channel <- podstatus.Reading{UID: "a", Record: new(podstatus.Record)}
+					synctest.Wait()
+				}
+				h.stop(t)
+				c := h.loop.pods.of("file", "a").status.ContainerStatuses[0]
+				exited := c.LastTerminationState.Terminated != nil
+				if c.State.Running == nil || c.RestartCount != test.restarts || exited != (test.restarts > 0) {
+					t.Errorf("the container is %+v, want it running, with %d restarts", c, test.restarts)
+				}
+			})
+		})
+	}
+}
