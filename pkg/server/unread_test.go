@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
@@ -89,9 +91,11 @@ var bigCalls = []string{"/podconfigd.v1alpha1.PodConfig/List", "/podconfigd.v1al
 func TestListsOfGRPCThatNobodyReads(t *testing.T) {
 	d := serveWithLimits(t, journal.Options{}, conn.Limits{Lists: 1})
 	d.add("a", 1)
-	for _, method := range bigCalls {
+	for i, method := range slices.Concat(bigCalls, bigCalls) {
+		// A client may compress its requests.
+		encoding := [2]string{"grpc-encoding", []string{"identity", gzip.Name}[i/len(bigCalls)]}
 		conn := d.dial(t)
-		framer := unreadCall(t, conn, method, nil)
+		framer := unreadCall(t, conn, method, nil, encoding)
 		code, body := d.get(t, "/pods")
 		refused(t, code, body, "too many lists at a time: there are 1")
 		client := d.grpc(t, d.socket)
@@ -108,14 +112,14 @@ func TestListsOfGRPCThatNobodyReads(t *testing.T) {
 		_ = conn.Close()
 
 		reset := d.dial(t)
-		if err := unreadCall(t, reset, method, nil).WriteRSTStream(1, http2.ErrCodeCancel); err != nil {
+		if err := unreadCall(t, reset, method, nil, encoding).WriteRSTStream(1, http2.ErrCodeCancel); err != nil {
 			t.Fatal(err)
 		}
 		d.listed(t, method+" was reset")
 		_ = reset.Close()
 
 		gone := d.dial(t)
-		unreadCall(t, gone, method, nil)
+		unreadCall(t, gone, method, nil, encoding)
 		_ = gone.Close()
 		d.listed(t, method+"'s client went away")
 	}

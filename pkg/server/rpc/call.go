@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -88,6 +89,17 @@ func (s *Services) intercept(server context.Context) grpc.StreamServerIntercepto
 		}
 		return short(err)
 	}
+}
+
+// uncompressed is the interceptor that has gRPC send the messages of all calls as they are. gRPC would
+// compress them as the client compresses its request, if the program has that compressor. It would then free
+// a message before it is written. The limits of answers that are not read, and the pace of streams, would not
+// count what waits.
+func uncompressed(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if err := grpc.SetSendCompressor(stream.Context(), encoding.Identity); err != nil {
+		return err
+	}
+	return handle(srv, stream)
 }
 
 // short cuts the message of the error of a call.

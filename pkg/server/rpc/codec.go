@@ -50,8 +50,11 @@ func (c sharedCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// endMark returns an empty buffer for the end of a message. gRPC frees the buffers of a message
-// after it has written the message. Then freed is called.
+// endMark returns an empty buffer for the end of a message. gRPC frees the buffers of a message after it
+// has written the message, or when the stream ends. Then freed is called.
+//
+// That gRPC frees a buffer is not the event that counts, but gRPC has none for a written message. It is the
+// same only without compression: see uncompressed. TestUnreadAnswersOfEachMethod shows it for each method.
 func endMark(freed func()) mem.Buffer {
 	nothing := make([]byte, 0, endMarkSize)
 	return mem.NewBuffer(&nothing, freedPool{freed})

@@ -50,6 +50,7 @@ func New(b *backend.Backend) *Services { return &Services{Backend: b, health: he
 // end when the context is done. The interceptors in first run before all others.
 func (s *Services) NewServer(ctx context.Context, podsAPIOnly bool, first ...grpc.StreamServerInterceptor) *grpc.Server {
 	g := grpc.NewServer(
+		grpc.ChainStreamInterceptor(uncompressed),
 		grpc.ChainStreamInterceptor(first...),
 		grpc.ForceServerCodecV2(sharedCodec{encoding.GetCodecV2("proto")}),
 		grpc.WriteBufferSize(grpcWriteBuffer),
@@ -88,6 +89,8 @@ func Serve(ctx context.Context, g *grpc.Server, l net.Listener) error {
 // Refuser serves connections beyond the limit. It serves health, and refuses all other calls.
 func (s *Services) Refuser() *grpc.Server {
 	g := grpc.NewServer(
+		grpc.ChainStreamInterceptor(uncompressed),
+		grpc.ForceServerCodecV2(sharedCodec{encoding.GetCodecV2("proto")}),
 		grpc.ConnectionTimeout(conn.HeaderTimeout),
 		grpc.MaxHeaderListSize(conn.MaxHeader),
 		grpc.MaxRecvMsgSize(conn.MaxHeader),
@@ -97,7 +100,7 @@ func (s *Services) Refuser() *grpc.Server {
 			return status.Error(codes.ResourceExhausted, conn.From(stream.Context()).Refusal().Error())
 		}),
 	)
-	healthpb.RegisterHealthServer(g, s.health)
+	s.register(g, &healthpb.Health_ServiceDesc, s.health) //nolint:contextcheck // a call has its own
 	return g
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -34,10 +33,6 @@ func userAgent(ctx context.Context) string {
 func sendFrames(s *Services, stream grpc.ServerStream, p *conn.Pace, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
 	defer cursor.Close()
 	ctx := stream.Context()
-	// A program that embeds the server can register compressors. The pace counts uncompressed bytes.
-	if err := grpc.SetSendCompressor(ctx, encoding.Identity); err != nil {
-		return err
-	}
 	var messages []any
 	for {
 		frames, err := cursor.Next(ctx)
