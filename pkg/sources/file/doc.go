@@ -41,7 +41,8 @@
 //   - The pods from before a restart are the last good pods of their files. So a manifest that
 //     is bad at the start comes back in its last good version, and the file that had a name or a UID
 //     keeps it. The path counts as read: if it is absent, the pods stay and the source is
-//     degraded. Pods of another path are not restored.
+//     degraded. Pods of another path are not restored. The pod of a file that is gone is removed
+//     before the first set, so that a source that has been seen has no such pod.
 //
 // Every manifest has a verdict. [Source.Status] lists them.
 package file

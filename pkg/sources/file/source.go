@@ -202,8 +202,8 @@ func (s *Source) isOutdated() bool {
 }
 
 // send sends the set if it changed. With the first set, the source counts as seen. So the
-// first set waits for files that could not be read yet, and for a single file that is not
-// good yet.
+// first set waits for files that could not be read yet, until a restored pod whose file is missing is removed, and for a
+// single file that is not good yet.
 //
 // kubelet: pkg/kubelet/config/file.go listConfig.
 func (s *Source) send(ctx context.Context, changed bool, event config.Event, sets chan<- config.SourceSet) error {

@@ -253,10 +253,10 @@ func (s *Set) Unsettled() (n int, due time.Time) {
 }
 
 // Unread reports whether files could not be read yet, because they are being written or
-// because there was no descriptor.
+// because there was no descriptor, or whether files of restored pods are missing and have not been gone for long enough.
 func (s *Set) Unread() bool {
 	for f := range s.pending {
-		if f.busyWait > 0 || f.starvedWait > 0 {
+		if f.busyWait > 0 || f.starvedWait > 0 || f.graceLeft > 0 && !f.decoded {
 			return true
 		}
 	}
