@@ -3,6 +3,7 @@ package script
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +59,11 @@ options:
 	if err := sc.served(!unready); err != nil {
 		return err
 	}
-	s, err := sc.follow("", nil)
+	query := make(url.Values)
+	if unready { // after restored pods, the first update leaves out revisions, as a selection does
+		query.Set("source", "file")
+	}
+	s, err := sc.follow("", query)
 	if err != nil {
 		return err
 	}
