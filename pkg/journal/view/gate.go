@@ -31,7 +31,7 @@ type pastPolicy struct {
 	policy *access.Policy
 	// unknown is true if the gate no longer has the policy.
 	unknown bool
-	// until is the last revision that was read with the policy.
+	// until is not before any revision that was read with the policy.
 	until int64
 }
 
@@ -53,7 +53,9 @@ func (g *Gate) Distrust(until int64) {
 }
 
 // SetPolicy replaces the policy. A subscriber for which something changes gets a reset, or the
-// equivalent of its protocol. SetPolicy returns the last revision that was read with the old policy.
+// equivalent of its protocol. SetPolicy returns a revision that is not before any that was read with the old
+// policy. It does not wait for the store. A subscriber that reads before the store has answered gets one more
+// reset if it resumes from there.
 func (g *Gate) SetPolicy(policy *access.Policy) (before int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
