@@ -33,6 +33,12 @@ type Object struct {
 	Revision int64
 }
 
+// Size is the size of the object's protobuf in bytes.
+func (o *Object) Size() int {
+	sized, _ := o.Object.(interface{ Size() int }) // every object of the API has it
+	return sized.Size()
+}
+
 // ObjectChange is the change of an object by a set.
 type ObjectChange struct {
 	Kind     Kind
@@ -49,8 +55,7 @@ func (c *ObjectChange) size() int64 {
 	if c.Before == nil {
 		return 0
 	}
-	sized, _ := c.Before.Object.(interface{ Size() int }) // every object of the API has it
-	return int64(sized.Size()) * objectFactor
+	return int64(c.Before.Size()) * objectFactor
 }
 
 // objects are the current objects of each kind, by name.

@@ -49,7 +49,8 @@ type objects struct {
 	pods    map[string]int
 	// since is the revision from which the subscriber resumed. It has the earlier events.
 	since int64
-	// applied is the revision of the last set that was applied, and last has the frame of its events.
+	// applied is the revision of the last set that was applied, and last has the frames of its events. Those
+	// that the cursor has returned are nil.
 	applied int64
 	last    []*Frame
 }
@@ -90,7 +91,7 @@ func (v *objects) start(c *Cursor) error {
 			events = append(events, v.event(config.ADD, o, o.Revision))
 		}
 	}
-	c.opening = &opening{snapshot: &journal.Snapshot{Revision: revision}, begin: frameOfObjects(events)}
+	c.opening = &opening{snapshot: &journal.Snapshot{Revision: revision}, begin: framesOfObjects(events)}
 	return nil
 }
 
@@ -102,13 +103,27 @@ func (v *objects) event(op config.PodOperation, o *journal.Object, revision int6
 	return ObjectEvent{op, o, revision}
 }
 
-// frameOfObjects returns a frame of the events, in the order of revisions; none without events.
-func frameOfObjects(events []ObjectEvent) []*Frame {
-	if len(events) == 0 {
-		return nil
-	}
+// framesOfObjects returns the events, in the order of revisions, in frames of about PieceSize; none without events. A larger
+// object has its own frame.
+func framesOfObjects(events []ObjectEvent) (frames []*Frame) {
 	slices.SortFunc(events, func(a, b ObjectEvent) int { return cmp.Compare(a.Revision, b.Revision) })
-	return []*Frame{{Revision: events[len(events)-1].Revision, Objects: events}}
+	var last *Frame
+	for _, e := range events {
+		size := e.Object.Size()
+		if last == nil || last.size+size > PieceSize {
+			last = new(Frame)
+			frames = append(frames, last)
+		}
+		last.Objects, last.Revision, last.size = append(last.Objects, e), e.Revision, last.size+size
+	}
+	return frames
+}
+
+// delivered drops a frame: an object that is no longer current is held no longer than it is sent.
+func (v *objects) delivered(f *Frame) {
+	if i := slices.Index(v.last, f); i >= 0 {
+		v.last[i] = nil
+	}
 }
 
 // count counts a pod that the subscriber sees.
@@ -123,11 +138,11 @@ func (v *objects) shown(o *journal.Object) bool {
 	return o != nil && (v.pods == nil || v.pods[o.Object.GetName()] > 0) && (v.Match == nil || v.Match(o))
 }
 
-// frames returns a frame of the events of a set. The cursor can ask for it again.
+// frames returns the frames of the events of a set. The cursor can ask for them again, for those that it has not returned.
 func (v *objects) frames(set *journal.Set) ([]*Frame, error) {
 	if set.Revision != v.applied {
 		events := slices.DeleteFunc(v.apply(set), func(e ObjectEvent) bool { return e.Revision <= v.since })
-		v.applied, v.last = set.Revision, frameOfObjects(events)
+		v.applied, v.last = set.Revision, framesOfObjects(events)
 	}
 	return v.last, nil
 }

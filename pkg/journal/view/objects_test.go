@@ -64,6 +64,7 @@ func available(t *testing.T, c *Cursor) (events []ObjectEvent) {
 		if len(c.out) == 0 && changed != nil {
 			return events
 		}
+		clear(c.out) // as who calls Next
 	}
 }
 
