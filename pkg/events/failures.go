@@ -26,15 +26,35 @@ const (
 
 // failures has the series of failures that have not ended. The key is the namespace if the apiserver rejects the events
 // of one namespace. Otherwise it is empty, and the series concerns all events.
+//
+// A series delays other events only if two events fail. An event that fails again and again, for example because of a
+// webhook or a missing permission, delays no other one.
 type failures struct {
 	series map[string]*series
 	lines  *rate.Limiter
 }
 
 type series struct {
-	next   time.Time
-	wait   time.Duration
+	backoff
 	logged bool
+	// last is the event that failed last.
+	last key
+}
+
+// backoff is the wait after failures.
+type backoff struct {
+	next time.Time
+	wait time.Duration
+}
+
+// failed starts the next wait. The apiserver can ask for a longer one.
+func (b *backoff) failed(err error, now time.Time, last time.Duration) {
+	b.wait = min(max(2*b.wait, firstRetry), last)
+	in := wait.Jitter(b.wait, 0.5)
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+		in = max(in, min(time.Duration(min(seconds, math.MaxInt32))*time.Second, lastRetry))
+	}
+	b.next = now.Add(in)
 }
 
 func newFailures() failures {
@@ -48,22 +68,23 @@ func (f *failures) waiting(namespace string, now time.Time) bool {
 }
 
 // add notes a failure, and logs the first of a series.
-func (f *failures) add(ctx context.Context, namespace string, err error, now time.Time) {
+func (f *failures) add(ctx context.Context, d due, err error, now time.Time) {
+	namespace := namespaceOf(&d.on)
 	name, last := "", lastRetry
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		name, last = namespace, lastDenied
 	}
+	d.retry.failed(err, now, last)
 	s := f.series[name]
 	if s == nil {
-		s = &series{wait: firstRetry}
+		s = &series{}
 		f.series[name] = s
 		s.logged = f.log(ctx, err, "Could not write an event to the apiserver, trying again later without a further message", namespace)
 	}
-	in := wait.Jitter(s.wait, 0.5)
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		in = max(in, min(time.Duration(min(seconds, math.MaxInt32))*time.Second, lastRetry))
+	if s.last != d.key { // two events fail
+		s.failed(err, now, last)
 	}
-	s.next, s.wait = now.Add(in), min(2*s.wait, last)
+	s.last = d.key
 }
 
 // log logs a failure unless too many were logged. It reports whether it has logged.
@@ -75,10 +96,19 @@ func (f *failures) log(ctx context.Context, err error, message, namespace string
 	return true
 }
 
-// end notes that an event of a namespace was written.
-func (f *failures) end(ctx context.Context, namespace string) {
+// end notes that an event was written. A series goes on while its last event still fails.
+func (f *failures) end(ctx context.Context, written due, entries map[key]*entry) {
+	namespace := namespaceOf(&written.on)
 	for _, name := range []string{"", namespace} {
-		if s := f.series[name]; s != nil && s.logged {
+		s := f.series[name]
+		if s == nil {
+			continue
+		}
+		s.backoff = backoff{}
+		if e := entries[s.last]; s.last != written.key && e != nil && e.retry.wait > 0 {
+			continue
+		}
+		if s.logged {
 			klog.FromContext(ctx).Info("Events can be written to the apiserver again", "namespace", namespace)
 		}
 		delete(f.series, name)

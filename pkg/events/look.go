@@ -39,6 +39,8 @@ type entry struct {
 	// live means that the last look saw the condition.
 	live  bool
 	limit *rate.Limiter
+	// retry is the wait after failures.
+	retry backoff
 	// correlated is the event to send for next. It is nil before the first attempt.
 	correlated *record.EventCorrelateResult
 }
@@ -49,8 +51,8 @@ type due struct {
 	*entry
 }
 
-// look compares the status with what was written. It returns the events that are due: about sources, then about
-// manifests, the oldest first.
+// look compares the status with what was written. It returns the events that are due: those that failed less often first,
+// about sources, then about manifests, the oldest first.
 func (r *Recorder) look(now time.Time) (all []due) {
 	sources := r.opts.Sources()
 	for _, e := range r.entries {
@@ -76,6 +78,7 @@ func (r *Recorder) look(now time.Time) (all []due) {
 			r.unwant(k, e, sources, &mirrors, now)
 		}
 		if e.next == e.written || e.next == (report{}) {
+			e.retry = backoff{}
 			if !e.live && e.written == (report{}) && e.limit.TokensAt(now) >= entryBurst {
 				delete(r.entries, k)
 			}
@@ -88,7 +91,7 @@ func (r *Recorder) look(now time.Time) (all []due) {
 	}
 	r.metrics.pending.Set(float64(pending))
 	slices.SortFunc(all, func(a, b due) int {
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), a.since.Compare(b.since),
+		return cmp.Or(cmp.Compare(a.retry.wait, b.retry.wait), cmp.Compare(a.rank(), b.rank()), a.since.Compare(b.since),
 			cmp.Compare(a.source, b.source), cmp.Compare(a.kind, b.kind), cmp.Compare(a.path, b.path), cmp.Compare(a.namespace, b.namespace),
 			cmp.Compare(a.name, b.name), cmp.Compare(a.on.Kind, b.on.Kind), cmp.Compare(a.on.UID, b.on.UID))
 	})

@@ -1,8 +1,10 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,7 +26,7 @@ func (r *Recorder) write(ctx context.Context, all []due, until time.Time) {
 		switch {
 		case ctx.Err() != nil || now.After(until) || r.failures.waiting("", now):
 			return
-		case r.failures.waiting(namespaceOf(&d.on), now) || ofManifest && r.manifests.TokensAt(now) < 1:
+		case now.Before(d.retry.next) || r.failures.waiting(namespaceOf(&d.on), now) || ofManifest && r.manifests.TokensAt(now) < 1:
 			continue
 		case !r.requests.AllowN(now, 1):
 			return
@@ -49,23 +51,22 @@ func (r *Recorder) writeOne(ctx context.Context, d due) bool {
 		}
 		d.correlated = result
 	}
-	namespace := d.correlated.Event.Namespace
 	err := r.send(ctx, d.correlated)
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err == nil:
 		r.metrics.written.WithLabelValues(d.next.reason).Inc()
-		r.failures.end(ctx, namespace)
+		r.failures.end(ctx, d, r.entries)
 	case isFinal(err):
 		r.metrics.failures.Inc()
-		r.failures.log(ctx, err, "The apiserver rejected an event", namespace)
+		r.failures.log(ctx, err, "The apiserver rejected an event", namespaceOf(&d.on))
 	default:
 		r.metrics.failures.Inc()
-		r.failures.add(ctx, namespace, err, time.Now())
+		r.failures.add(ctx, d, err, time.Now())
 		return false
 	}
-	d.written, d.correlated = d.next, nil
+	d.written, d.correlated, d.retry = d.next, nil, backoff{}
 	return true
 }
 
@@ -73,6 +74,9 @@ func (r *Recorder) writeOne(ctx context.Context, d due) bool {
 func isFinal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
+
+// errAnswer means that the apiserver answered with another object.
+var errAnswer = errors.New("it is another object")
 
 // send creates the event, or patches it if it was created before.
 //
@@ -103,8 +107,9 @@ func (r *Recorder) send(ctx context.Context, what *record.EventCorrelateResult) 
 		return err
 	}
 	var stored v1.Event
-	if json.Unmarshal(answer, &stored) == nil && stored.Name == event.Name {
-		r.correlator.UpdateState(&stored)
+	if err := json.Unmarshal(answer, &stored); err != nil || stored.Name != event.Name {
+		return fmt.Errorf("writing an event: the answer is not the event, it can be that of a proxy: %w", cmp.Or(err, errAnswer))
 	}
+	r.correlator.UpdateState(&stored)
 	return nil
 }

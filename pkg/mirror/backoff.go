@@ -1,10 +1,14 @@
 package mirror
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -42,6 +46,50 @@ func later(a, b time.Time) time.Time {
 	}
 	return b
 }
+
+// failed records that a request for a pod failed. If the apiserver did not answer requests for two pods, the requests for
+// all pods wait. If it does not answer those for one pod, for example because of a webhook, only that pod waits.
+func (p *pass) failed(ctx context.Context, e *entry, op string, pod *v1.Pod, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	now, log := time.Now(), true
+	p.metrics.errors.WithLabelValues(op).Inc()
+	e.backoff.failed(now, err)
+	switch name := nameOf(pod); {
+	case answered(err) || errors.Is(err, errNameTaken) || errors.Is(err, errFinalizers):
+		p.outage = backoff{}
+	case p.unanswered != name:
+		log = p.outage.wait == 0
+		p.outage.failed(now, err)
+		p.unanswered = name
+	}
+	p.again(later(e.backoff.next, p.outage.next))
+	e.op = op
+	if text := err.Error(); e.problem != text {
+		if log {
+			klog.FromContext(ctx).Error(err, "A request for a mirror pod failed", "pod", klog.KObj(pod))
+		}
+		e.problem, e.since = text, now
+	}
+}
+
+// succeeded records that a request for a pod succeeded.
+func (p *pass) succeeded(e *entry, op string) {
+	p.metrics.requests.WithLabelValues(op).Inc()
+	p.outage = backoff{}
+	e.solved()
+}
+
+// released ends the wait for the finalizers of a deleted mirror pod, if the present mirror pod is another one or nil.
+func (e *entry) released(mirror *v1.Pod) {
+	if e.kept != "" && (mirror == nil || mirror.UID != e.kept) {
+		e.kept = ""
+		e.solved()
+	}
+}
+
+func (e *entry) solved() { e.backoff, e.problem, e.op, e.since = backoff{}, "", "", time.Time{} }
 
 // answered reports whether the error is an answer of the apiserver about one pod. Any other error concerns the next
 // request too.

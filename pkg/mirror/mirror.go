@@ -74,8 +74,10 @@ type Manager struct {
 	// deletions has the recent requests to delete a mirror pod.
 	deletions map[types.UID]*deletion
 	guard     guard
-	// outage is the wait while the apiserver does not answer.
-	outage backoff
+	// outage is the wait while the apiserver does not answer. unanswered is the pod whose request was the last without an
+	// answer.
+	outage     backoff
+	unanswered types.NamespacedName
 
 	// mu guards shown.
 	mu    sync.Mutex
@@ -85,9 +87,9 @@ type Manager struct {
 // entry is the state of the requests for one name.
 type entry struct {
 	backoff backoff
-	// problem is the error of the last request; empty if it succeeded.
-	problem string
-	since   time.Time
+	// problem is the error of the last request, and op its operation; empty if it succeeded.
+	problem, op string
+	since       time.Time
 	// kept is the UID of a deleted mirror pod that the apiserver keeps because of its finalizers.
 	kept types.UID
 	// made is the mirror pod that was created. It is nil once the apiserver source has it.
@@ -193,7 +195,12 @@ func (m *Manager) pass(ctx context.Context, state *journal.State) time.Time {
 		return time.Time{}
 	}
 	p.observe(time.Now())
-	for _, name := range slices.SortedFunc(maps.Keys(b.names), compareNames) {
+	names := slices.SortedFunc(maps.Keys(b.names), compareNames)
+	next, found := slices.BinarySearchFunc(names, m.unanswered, compareNames)
+	if found {
+		next++
+	}
+	for _, name := range slices.Concat(names[next:], names[:next]) { // a pod without an answer has the last turn
 		if ctx.Err() != nil {
 			break
 		}

@@ -135,6 +135,9 @@ func (p *pass) sync(ctx context.Context, name types.NamespacedName) {
 		return
 	}
 	e.released(mirror)
+	if wanted && mirror != nil && mirror.DeletionTimestamp == nil && isMirrorOf(mirror, s.pod) && (e.op == opCreate || e.op == opDelete) {
+		e.solved() // the request was successful, although its answer was lost
+	}
 	if now := time.Now(); !e.backoff.due(now) || !p.outage.due(now) {
 		p.again(later(e.backoff.next, p.outage.next))
 		return
@@ -219,53 +222,22 @@ func (p *pass) delete(ctx context.Context, e *entry, mirror *v1.Pod, why string)
 		e.kept = mirror.UID
 		err = fmt.Errorf("%w: %s", errFinalizers, strings.Join(finalizers, ", "))
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
 		p.failed(ctx, e, opDelete, mirror, fmt.Errorf("deleting the mirror pod, because %s: %w", why, err))
 		return false
 	}
 	d.done, e.made = true, nil
+	if e.problem != "" && e.op != opDelete { // the next mirror pod was rejected: perhaps the apiserver still has this one
+		return true
+	}
 	p.succeeded(e, opDelete)
+	if gone {
+		return true
+	}
 	klog.FromContext(ctx).Info("Deleted a mirror pod", "pod", klog.KObj(mirror), "podUID", mirror.UID, "reason", why)
 	return true
 }
-
-// failed records that a request for a pod failed.
-func (p *pass) failed(ctx context.Context, e *entry, op string, pod *v1.Pod, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	now := time.Now()
-	p.metrics.errors.WithLabelValues(op).Inc()
-	if answered(err) || errors.Is(err, errNameTaken) || errors.Is(err, errFinalizers) {
-		e.backoff.failed(now, err)
-		p.again(e.backoff.next)
-		p.outage = backoff{}
-	} else {
-		p.outage.failed(now, err)
-		p.again(p.outage.next)
-	}
-	if text := err.Error(); e.problem != text {
-		klog.FromContext(ctx).Error(err, "A request for a mirror pod failed", "pod", klog.KObj(pod))
-		e.problem, e.since = text, now
-	}
-}
-
-// succeeded records that a request for a pod succeeded.
-func (p *pass) succeeded(e *entry, op string) {
-	p.metrics.requests.WithLabelValues(op).Inc()
-	p.outage = backoff{}
-	e.solved()
-}
-
-// released ends the wait for the finalizers of a deleted mirror pod, if the present mirror pod is another one or nil.
-func (e *entry) released(mirror *v1.Pod) {
-	if e.kept != "" && (mirror == nil || mirror.UID != e.kept) {
-		e.kept = ""
-		e.solved()
-	}
-}
-
-func (e *entry) solved() { e.backoff, e.problem, e.since = backoff{}, "", time.Time{} }
 
 // remember records the mirror pods that match their static pods.
 func (p *pass) remember() {

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,9 @@ import (
 //
 // kubelet: syncPeriod in pkg/kubelet/status/status_manager.go.
 const reconcilePeriod = 10 * time.Second
+
+// outdated is how long the wait after an outdated mirror pod grows before it is a problem.
+const outdated = 8 * time.Second
 
 // writeStatus writes the status of a static pod to its mirror pod, if it differs.
 //
@@ -43,7 +47,10 @@ func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod
 			e.written, e.writtenAt = &written.Status, time.Now()
 			p.metrics.requests.WithLabelValues(opStatus).Inc()
 		}
-		if err == nil && written == nil { // the source will have the present version
+		if err == nil && written == nil { // a kubelet writes it
+			return
+		}
+		if isOutdated(err) && e.backoff.wait < outdated { // the source will have the present version
 			e.backoff.failed(time.Now(), nil)
 			p.again(e.backoff.next)
 			return
@@ -58,21 +65,26 @@ func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod
 	e.static, e.mirror = static, mirror
 }
 
+// errReplaced means that the apiserver has another mirror pod.
+var errReplaced = errors.New("the apiserver has another pod with this name than it shows in the watch")
+
+// isOutdated reports whether the mirror pod is gone, was replaced, or changed during the write.
+func isOutdated(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errReplaced)
+}
+
 // patchStatus writes the status of a static pod to its mirror pod, and returns the mirror pod after that. It requests the
-// mirror pod first, because the one of the source can be old. It returns nil if the mirror pod was replaced, or changed
-// during the write.
+// mirror pod first, because the one of the source can be old. It returns nil if a kubelet writes the status.
 func (p *pass) patchStatus(ctx context.Context, static, mirror *v1.Pod) (*v1.Pod, error) {
 	if err := p.limiter.Wait(ctx); err != nil {
 		return nil, err
 	}
 	present, err := p.client.Get(ctx, mirror.Namespace, mirror.Name)
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
 	case err != nil:
 		return nil, err
 	case present.UID != mirror.UID:
-		return nil, nil
+		return nil, errReplaced
 	case config.KubeletWroteStatus(present):
 		now := time.Now()
 		p.guard.sawInterference(now, fmt.Sprintf("a kubelet writes the status of the mirror pod %s", nameOf(static)), ownerOf(mirror), true)
@@ -87,11 +99,7 @@ func (p *pass) patchStatus(ctx context.Context, static, mirror *v1.Pod) (*v1.Pod
 	if err := p.limiter.Wait(ctx); err != nil {
 		return nil, err
 	}
-	written, err := p.client.PatchStatus(ctx, mirror.Namespace, mirror.Name, patch)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return written, err
+	return p.client.PatchStatus(ctx, mirror.Namespace, mirror.Name, patch)
 }
 
 // statusPatch returns a merge patch that gives a mirror pod the status of its static pod; nil if it already has that

@@ -37,7 +37,7 @@ func (p *Poster) Patch(ctx context.Context, path string, patch types.PatchType, 
 func (p *Poster) request(ctx context.Context, method, path, contentType string, body []byte) (answer []byte, err error) {
 	client, err := p.connector.try(func(client *client) (err error) {
 		result := client.rest.Verb(method).AbsPath(path).SetHeader("Content-Type", contentType).
-			SetHeader("Accept", runtime.ContentTypeJSON).Body(body).Do(ctx)
+			SetHeader("Accept", runtime.ContentTypeJSON).Body(body).MaxRetries(0).Do(ctx)
 		if err := result.Error(); err != nil { // unlike the error of Raw, it has the message of the answer
 			return err
 		}
