@@ -96,10 +96,9 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
 	d.parts = append(d.parts, d.statusOfKubelet())
 	d.parts = append(d.parts, d.apiserverParts(registry)...)
 	serve.Resync = d.loop.Resync
-	serve.Live, serve.Ready = d.checks()
+	serve.Live, serve.Ready = d.live(), d.ready()
 	d.server = server.New(serve)
 	if c.NotifyServiceManager {
-		// A restart of the daemon does not mend the runtime, so the watchdog does not ask for it.
 		d.notifier = systemd.NewNotifier(systemd.Options{Live: d.faults, Status: d.statusLine})
 	}
 }
@@ -133,7 +132,6 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 			reload: func(ctx context.Context, c *Config) error {
 				return d.loop.SetSyncFrequency(ctx, c.SyncFrequency.Duration)
 			},
-			live: []server.Check{{Name: "syncloop", Check: d.checkLoop}},
 		},
 		{name: "lookup", run: find.Run},
 	}

@@ -62,11 +62,13 @@ func (r *runtime) part() part {
 			return nil
 		},
 		status: r.status,
-		live: []server.Check{{Name: "pleg", Check: func() error {
-			_, err := r.generator.Healthy()
-			return err
-		}}},
 	}
+}
+
+// check returns why the runtime is unhealthy, or nil.
+func (r *runtime) check() error {
+	_, err := r.generator.Healthy()
+	return err
 }
 
 // connect gives the runtime to the parts that use it.

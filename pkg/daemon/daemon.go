@@ -31,6 +31,8 @@ type Daemon struct {
 	current Config
 	node    types.NodeName
 	started time.Time
+	// loopThreshold is loopThreshold; tests shorten it.
+	loopThreshold time.Duration
 
 	podConfig *config.PodConfig
 	self      *node
@@ -68,7 +70,7 @@ func New(c Config) (*Daemon, error) { //nolint:gocritic // it is called once, an
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), wire.Encodes())
 	registry.MustRegister(c.Collectors...)
 
-	d := &Daemon{config: c, current: c, node: node, started: time.Now(), podConfig: config.NewPodConfig()}
+	d := &Daemon{config: c, current: c, node: node, started: time.Now(), loopThreshold: loopThreshold, podConfig: config.NewPodConfig()}
 	if d.state, err = openState(&c, node, registry); err != nil {
 		return nil, err
 	}
@@ -148,8 +150,8 @@ type part struct {
 	reload func(context.Context, *Config) error
 	// status adds the part's own status.
 	status func(*v1alpha1.Status)
-	// live and ready are checks of /livez and /readyz.
-	live, ready []server.Check
+	// ready are checks of /readyz.
+	ready []server.Check
 }
 
 // reloaded returns the reload function of a part that takes a changed configuration without waiting.

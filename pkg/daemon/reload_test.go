@@ -36,6 +36,8 @@ type reloadable struct {
 	lines  <-chan string
 	// unready is whether a source will not be seen.
 	unready bool
+	// prepare is called before the daemon runs, if not nil.
+	prepare func()
 }
 
 // write writes the manifest of a pod, whole.
@@ -76,6 +78,9 @@ func (r *reloadable) run() {
 	var err error
 	if r.Daemon, err = daemon.New(r.config); err != nil {
 		r.t.Fatal(err)
+	}
+	if r.prepare != nil {
+		r.prepare()
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(r.t.Context(), klog.Logger{}))
 	done := make(chan error, 1)

@@ -18,10 +18,19 @@ import (
 // is not live. The tickers of the loop start an iteration every second.
 const loopThreshold = 30 * time.Second
 
+// live returns the checks of /livez and of the watchdog: what a restart can mend. The loop takes what the sources deliver, and
+// gives it to the journal, so it stops if one of them does. What is optional or outside of the daemon, such as the container
+// runtime, is not among them: it is in the status and the metrics.
+func (d *Daemon) live() []server.Check {
+	return []server.Check{{Name: "syncloop", Check: d.checkLoop}}
+}
+
 // faults returns why the daemon itself is not live, or nil.
 func (d *Daemon) faults() error {
-	if err := d.checkLoop(); err != nil {
-		return fmt.Errorf("syncloop: %w", err)
+	for _, c := range d.live() {
+		if err := c.Check(); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
 	}
 	return nil
 }
@@ -31,8 +40,8 @@ func (d *Daemon) checkLoop() error {
 	if last.IsZero() {
 		last = d.started
 	}
-	if idle := time.Since(last); idle > loopThreshold {
-		return fmt.Errorf("the sync loop was last active %v ago: the threshold is %v", idle.Round(time.Second), loopThreshold)
+	if idle := time.Since(last); idle > d.loopThreshold {
+		return fmt.Errorf("the sync loop was last active %v ago: the threshold is %v", idle.Round(time.Second), d.loopThreshold)
 	}
 	return nil
 }
@@ -60,12 +69,12 @@ func (d *Daemon) status() v1alpha1.Status {
 	return status
 }
 
-// checks returns the checks of /livez and /readyz, in the order of the parts.
-func (d *Daemon) checks() (live, ready []server.Check) {
+// ready returns the checks of /readyz, in the order of the parts.
+func (d *Daemon) ready() (checks []server.Check) {
 	for _, p := range d.parts {
-		live, ready = append(live, p.live...), append(ready, p.ready...)
+		checks = append(checks, p.ready...)
 	}
-	return live, ready
+	return checks
 }
 
 // checkSources returns an error with the sources that have not been seen, or nil.
@@ -87,11 +96,15 @@ func (d *Daemon) checkSources() error {
 	return fmt.Errorf("waiting for sources: %s", strings.Join(unseen, ", "))
 }
 
-// statusLine returns the number of pods, and why the daemon is not ready or not live, for the service manager.
+// statusLine returns the number of pods, and why the daemon is not ready or not live, or lacks the container runtime, for the
+// service manager.
 func (d *Daemon) statusLine() string {
 	parts := []string{fmt.Sprintf("Serving %d pods", d.journal.Status().Pods)}
-	live, ready := d.checks()
-	for _, c := range slices.Concat(ready, live) {
+	checks := slices.Concat(d.ready(), d.live())
+	if d.runtime != nil {
+		checks = append(checks, server.Check{Check: d.runtime.check})
+	}
+	for _, c := range checks {
 		if err := c.Check(); err != nil {
 			parts = append(parts, err.Error())
 		}

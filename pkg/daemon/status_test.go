@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"cmp"
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +18,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
-	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // A source whose first set is held is not ready, and degraded. Its restored pods stay.
@@ -125,11 +124,11 @@ func TestTheWatchdogDoesNotDependOnTheRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.runtime.close()
-	d.parts = append(d.parts, part{live: []server.Check{{Name: "pleg", Check: func() error { return errors.New("last seen active 4m ago") }}}})
+	d.runtime.generator = pleg.New(pleg.Options{RelistThreshold: time.Nanosecond, Registerer: prometheus.NewRegistry()})
 	if err := d.notifier.Live(); err != nil {
 		t.Errorf("the watchdog sees %v", err)
 	}
-	if status := d.notifier.Status(); !strings.Contains(status, "last seen active 4m ago") {
+	if status := d.notifier.Status(); !strings.Contains(status, "pleg was last seen active") {
 		t.Errorf("the status is %q", status)
 	}
 }

@@ -188,6 +188,10 @@ func newMetrics(reg prometheus.Registerer, g *Generator) *metrics {
 		}
 		return 0
 	})
+	in.GaugeFunc("healthy", "1 if the runtime answered within --pleg-relist-threshold, else 0.", func() float64 {
+		healthy, _ := g.Healthy()
+		return metric.Bool(healthy)
+	})
 	in.GaugeFunc("evented", "1 while the daemon relies on the events of the runtime, else 0.", func() float64 { return metric.Bool(g.Status().Evented) })
 	in.GaugeFunc("pods", "Number of pods in the runtime.", func() float64 { return float64(g.Status().Pods) })
 	in.GaugeFunc("containers", "Number of containers in the runtime, without sandboxes.", func() float64 { return float64(g.Status().Containers) })

@@ -190,7 +190,8 @@ type PodConfigdConfiguration struct {
 	// +reload=pleg
 	PLEGRelistPeriod *metav1.Duration `json:"plegRelistPeriod,omitempty"`
 	// plegRelistThreshold is the time without an answer from the container runtime after which
-	// /healthz and /livez fail. It is at least twice plegRelistPeriod.
+	// the status and podconfigd_pleg_healthy report it. /livez and /readyz do not depend on the
+	// runtime. It is at least twice plegRelistPeriod.
 	// +flag=pleg-relist-threshold
 	// +defaultValue=3m
 	// +minimum=1s

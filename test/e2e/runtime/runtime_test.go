@@ -1,11 +1,7 @@
 package runtime
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"regexp"
 	"strings"
 	"syscall"
@@ -139,26 +135,7 @@ func matches(t *testing.T, d *e2e.Daemon, args []string, expressions ...string) 
 	}
 }
 
-// live returns the answer of /livez.
-func live(t *testing.T, d *e2e.Daemon) string {
-	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", d.Socket)
-	}}}
-	resp, err := client.Get("http://localhost/livez?verbose")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
-}
-
-// For any behavior of the runtime, the config is delivered. Only the health shows the
-// failure.
+// For any behavior of the runtime, the config is delivered, and the daemon is live. Only the status shows the failure.
 func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -179,30 +156,29 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 		d.Put(t, name, "image")
 		expectAll(t, s, "ADD "+name+"-node1") // beside changes of the status of others
 	}
-	sick := func(why string) {
+	healthy := func(want bool, why string) {
 		t.Helper()
-		var health string
+		var state string
 		defer func() {
 			if t.Failed() {
-				t.Logf("the health is: %s", health)
+				t.Logf("the status has: %s", state)
 			}
 		}()
-		testutil.Until(t, "the runtime is missed, with "+why, func() bool {
-			health = live(t, d)
-			for _, part := range []string{"[-]pleg failed: pleg was last seen active ", " ago; threshold 2s; last error: ", why, "[+]syncloop ok"} {
-				if !strings.Contains(health, part) {
-					return false
-				}
+		testutil.Until(t, fmt.Sprintf("the runtime is healthy: %t, %s", want, why), func() bool {
+			status, err := d.Client.Status(t.Context())
+			if err != nil {
+				return false
 			}
-			return true
+			state = fmt.Sprintf("%+v", status.Runtime)
+			return status.Runtime.Healthy == want && strings.Contains(status.Runtime.LastError, why)
 		})
+		if err := d.Client.Ping(t.Context()); err != nil { // a restart would mend nothing
+			t.Error(err)
+		}
 		configGoesOn()
 	}
-	well := func() {
-		t.Helper()
-		testutil.Until(t, "the runtime is back", func() bool { return strings.Contains(live(t, d), "[+]pleg ok") })
-		configGoesOn()
-	}
+	sick := func(why string) { t.Helper(); healthy(false, why) }
+	well := func() { t.Helper(); healthy(true, "") }
 	sick("connect: connection refused")
 	r.Start(t)
 	well()
