@@ -3,8 +3,10 @@ package lookup
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -65,8 +67,8 @@ func (l *Lookup) Run(ctx context.Context) error {
 }
 
 // Find answers a query that Validate accepts. Its errors have a status, see k8s.io/apimachinery/pkg/api/errors: NotFound, or
-// ServiceUnavailable if the answer is not known yet, or requires a runtime and there is none. If the context is done while
-// the query waits, the error is the cause of the context.
+// ServiceUnavailable if the answer is not known yet, or NotImplemented if it requires a runtime and there is none. If the context
+// is done while the query waits, the error is the cause of the context.
 //
 // The scope has the pods that the client may see; nil for all. The answer about a hidden pod is the same as about a pod that
 // does not exist, and comes after the same wait.
@@ -95,6 +97,9 @@ func (l *Lookup) addStatusBy(ctx context.Context, q *Query, answer *v1alpha1.Loo
 	}
 	for i := range answer.Pods {
 		p := &answer.Pods[i]
+		if p.StatusBy != "" {
+			continue
+		}
 		by, err := l.by(ctx, types.UID(p.UID))
 		if err != nil {
 			return err
@@ -150,11 +155,7 @@ func (l *Lookup) find(q *Query, t *target) *finding {
 
 func (l *Lookup) findIP(q *Query, ip netip.Addr, f *finding) {
 	l.pods.read(f.answer, func() {
-		l.pods.ofIP(ip, func(p *journal.Pod, ended *time.Time) {
-			if p = f.scope.See(p); p != nil {
-				f.answer.Pods = append(f.answer.Pods, sourcePod(q, p, ended))
-			}
-		})
+		l.pods.ofIP(ip, func(versions []version) { l.add(q, versions, f) })
 	})
 	if len(f.answer.Pods) == 0 {
 		f.keys = []any{ip}
@@ -255,13 +256,43 @@ func (l *Lookup) knows(uid types.UID) bool {
 // findPod adds the pod of the sources with a UID, unless it is hidden. It reports whether there is such a pod.
 func (l *Lookup) findPod(q *Query, uid types.UID, f *finding) (known bool) {
 	l.pods.read(f.answer, func() {
-		p, ended := l.pods.ofUID(uid)
-		known = p != nil
-		if p = f.scope.See(p); p != nil {
-			f.answer.Pods = append(f.answer.Pods, sourcePod(q, p, ended))
-		}
+		versions := l.pods.ofUID(uid)
+		known = versions != nil
+		l.add(q, versions, f)
 	})
 	return known
+}
+
+// byMirrorPod is LookupPod.StatusBy for a status that a kubelet wrote to the mirror pod.
+const byMirrorPod = "mirrorPod"
+
+// add adds the first version that the client sees, unless the answer has the pod. The client must see the last one, which is
+// what it asks for.
+func (l *Lookup) add(q *Query, versions []version, f *finding) {
+	if n := len(versions); n == 0 || f.scope.See(versions[n-1].Pod) == nil {
+		return
+	}
+	for _, v := range versions {
+		p := f.scope.See(v.Pod)
+		if p == nil {
+			continue
+		}
+		if slices.ContainsFunc(f.answer.Pods, func(other v1alpha1.LookupPod) bool { return other.UID == string(p.Object.UID) }) {
+			return
+		}
+		status, by := &p.Object.Status, ""
+		if mirror := l.pods.mirror(v.Pod); mirror != nil {
+			if mirror = f.scope.See(mirror); mirror != nil {
+				status, by = &mirror.Object.Status, byMirrorPod
+			}
+		}
+		found := sourcePod(q, p, status, v.ended)
+		if q.PodUID != "" {
+			found.StatusBy = by
+		}
+		f.answer.Pods = append(f.answer.Pods, found)
+		return
+	}
 }
 
 // orphan adds a pod that only the runtime has. If the runtime has had it for longer than the wait, no source is about to
@@ -278,15 +309,15 @@ func (f *finding) orphan(q *Query, recorded pleg.Found) {
 	f.answer.Pods = append(f.answer.Pods, p)
 }
 
-// sourcePod returns a pod of a source as an answer shows it.
-func sourcePod(q *Query, p *journal.Pod, ended *time.Time) v1alpha1.LookupPod {
+// sourcePod returns a pod of a source as an answer shows it, with its status.
+func sourcePod(q *Query, p *journal.Pod, status *v1.PodStatus, ended *time.Time) v1alpha1.LookupPod {
 	o := p.Object
 	found := v1alpha1.LookupPod{
 		Namespace: o.Namespace, Name: o.Name, UID: string(o.UID), Labels: o.Labels,
-		Source: p.Source, Revision: p.Revision, Phase: string(o.Status.Phase), HostNetwork: o.Spec.HostNetwork,
+		Source: p.Source, Revision: p.Revision, Phase: string(status.Phase), HostNetwork: o.Spec.HostNetwork,
 		Ended: ended,
 	}
-	for _, ip := range ips(o) {
+	for _, ip := range addresses(status) {
 		found.PodIPs = append(found.PodIPs, ip.String())
 	}
 	if q.Pods {

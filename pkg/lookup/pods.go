@@ -1,13 +1,11 @@
 package lookup
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -35,7 +33,7 @@ type pods struct {
 	byUID    map[types.UID]*journal.Pod
 	// byStatic has mirror pods by the UID of their static pods.
 	byStatic map[types.UID]*journal.Pod
-	// byIP has the pods that the Kubernetes API shows.
+	// byIP has the pods that the Kubernetes API shows, and the mirror pods.
 	byIP map[netip.Addr][]*journal.Pod
 	// ended has the removed pods, the oldest first. endedUIDs has their UIDs.
 	ended     []endedPod
@@ -80,8 +78,7 @@ func (p *pods) has(uid types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.syncLocked()
-	pod, _ := p.ofUID(uid)
-	return pod != nil
+	return p.ofUID(uid) != nil
 }
 
 func (p *pods) syncLocked() <-chan struct{} {
@@ -146,6 +143,9 @@ func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
 		if uid, mirror := staticUID(before); mirror && p.byStatic[uid] != nil && p.byStatic[uid].Object.UID == before.Object.UID {
 			delete(p.byStatic, uid)
 		}
+		if isMirror(before) {
+			p.dropIPs(before)
+		}
 		if after == nil {
 			p.end(before, at)
 		}
@@ -157,25 +157,34 @@ func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
 		if uid, mirror := staticUID(after); mirror {
 			p.byStatic[uid] = after
 			p.wake(uid)
+			p.addIPs(after)
 		}
 	}
 }
 
 // changeName replaces the pod that the Kubernetes API shows under a name. before is nil for a new name, after for a
-// removed one.
+// removed one. changeUID has the IPs of mirror pods.
 func (p *pods) changeName(before, after *journal.Pod) {
-	if before != nil {
-		for _, ip := range ips(before.Object) {
-			rest := slices.DeleteFunc(p.byIP[ip], func(other *journal.Pod) bool { return other.Object.UID == before.Object.UID })
-			if p.byIP[ip] = rest; len(rest) == 0 {
-				delete(p.byIP, ip)
-			}
-		}
+	if before != nil && !isMirror(before) {
+		p.dropIPs(before)
 	}
-	if after != nil {
-		for _, ip := range ips(after.Object) {
-			p.byIP[ip] = append(p.byIP[ip], after)
-			p.wake(ip)
+	if after != nil && !isMirror(after) {
+		p.addIPs(after)
+	}
+}
+
+func (p *pods) addIPs(pod *journal.Pod) {
+	for _, ip := range ips(pod.Object) {
+		p.byIP[ip] = append(p.byIP[ip], pod)
+		p.wake(ip)
+	}
+}
+
+func (p *pods) dropIPs(pod *journal.Pod) {
+	for _, ip := range ips(pod.Object) {
+		rest := slices.DeleteFunc(p.byIP[ip], func(other *journal.Pod) bool { return other.Object.UID == pod.Object.UID })
+		if p.byIP[ip] = rest; len(rest) == 0 {
+			delete(p.byIP, ip)
 		}
 	}
 }
@@ -219,43 +228,6 @@ func (p *pods) expiry() <-chan time.Time {
 	return time.After(time.Until(p.ended[0].at.Add(knownAfterEnd + time.Nanosecond)))
 }
 
-// ofUID returns the pod with a UID, or the mirror pod of the static pod with that UID, and when it ended.
-func (p *pods) ofUID(uid types.UID) (pod *journal.Pod, at *time.Time) {
-	if pod := cmp.Or(p.byUID[uid], p.byStatic[uid]); pod != nil {
-		return pod, nil
-	}
-	now := time.Now()
-	for _, e := range slices.Backward(p.ended) {
-		if static, mirror := staticUID(e.Pod); now.Sub(e.at) <= knownAfterEnd && (e.Object.UID == uid || mirror && static == uid) {
-			return e.Pod, &e.at
-		}
-	}
-	return nil, nil
-}
-
-// ofIP calls found for each pod with an IP: first pods that can run, then completed pods, then removed pods, the newest
-// first.
-func (p *pods) ofIP(ip netip.Addr, found func(pod *journal.Pod, at *time.Time)) {
-	present := slices.Clone(p.byIP[ip])
-	slices.SortFunc(present, func(a, b *journal.Pod) int {
-		return cmp.Or(
-			cmp.Compare(btoi(completed(a)), btoi(completed(b))),
-			cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
-	})
-	for _, pod := range present {
-		found(pod, nil)
-	}
-	now := time.Now()
-	for _, e := range slices.Backward(p.ended) {
-		if static, mirror := staticUID(e.Pod); mirror && p.byUID[static] != nil {
-			continue // its static pod is present
-		}
-		if now.Sub(e.at) <= knownAfterEnd && slices.Contains(ips(e.Object), ip) {
-			found(e.Pod, &e.at)
-		}
-	}
-}
-
 // await returns a channel that is closed when one of the keys gets a pod. The caller must call stop.
 func (p *pods) await(keys []any) (found <-chan struct{}, stop func()) {
 	w := make(chan struct{})
@@ -286,40 +258,4 @@ func (p *pods) wake(key any) {
 		}
 	}
 	delete(p.waiting, key)
-}
-
-// staticUID returns the UID of the static pod of a mirror pod.
-//
-// kubelet: pkg/kubelet/pod/mirror_client.go CreateMirrorPod; the hash of a static pod is its
-// UID.
-func staticUID(pod *journal.Pod) (uid types.UID, mirror bool) {
-	hash, mirror := pod.Object.Annotations[v1.MirrorPodAnnotationKey]
-	return types.UID(hash), mirror
-}
-
-// ips returns the addresses of a pod.
-func ips(pod *v1.Pod) []netip.Addr {
-	all := make([]netip.Addr, 0, len(pod.Status.PodIPs)+1)
-	add := func(s string) {
-		if ip, ok := parseIP(s); ok && !slices.Contains(all, ip) {
-			all = append(all, ip)
-		}
-	}
-	add(pod.Status.PodIP)
-	for _, ip := range pod.Status.PodIPs {
-		add(ip.IP)
-	}
-	return all
-}
-
-// completed reports whether the containers of a pod never run again. Another pod can have its IP.
-func completed(pod *journal.Pod) bool {
-	return pod.Object.Status.Phase == v1.PodSucceeded || pod.Object.Status.Phase == v1.PodFailed
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

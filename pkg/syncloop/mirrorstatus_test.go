@@ -105,3 +105,44 @@ func TestStatusOfAMirrorPodBeforeTheRuntime(t *testing.T) {
 		h.stop(t)
 	})
 }
+
+// Without a runtime and the Pods API of a kubelet, the status in the mirror pod is the only one. It counts as soon as somebody
+// wrote it. Nobody says that the runtime made a status.
+func TestStatusOfAMirrorPodWithoutARuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, func(opts *Options, _ *statusHarness) { opts.Status.Recorder = nil })
+		expectBy := func(want StatusBy) {
+			t.Helper()
+			if by := h.by(t, "file"); by != want {
+				t.Errorf("the status is by %q, want %q", by, want)
+			}
+		}
+		a := static("a")
+		h.add("file", a)
+		h.expect(t, "ADD a:Pending")
+		expectBy(BySource)
+		mirror := podtest.Mirror(a, podtest.Phase(v1.PodPending))
+		h.add("api", mirror) // the apiserver made it
+		h.expect(t, "ADD mirror-of-a:Pending")
+		expectBy(BySource)
+		started := runningMirror(a, v1.PodRunning)
+		h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{started}})
+		h.expect(t, "RECONCILE mirror-of-a:Running on 198.51.100.1 containerd://1", "RECONCILE status a:Running on 198.51.100.1 containerd://1")
+		expectBy(ByMirrorPod)
+		unstarted := started.DeepCopy() // not every program that runs pods sets the time
+		unstarted.Status = v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.9"}
+		h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{unstarted}})
+		h.expect(t, "RECONCILE mirror-of-a:Running", "RECONCILE status a:Running")
+		expectBy(ByMirrorPod)
+		own := unstarted.DeepCopy()
+		own.Annotations[config.OwnMirrorAnnotationKey] = "node1"
+		h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{own}})
+		h.expect(t, "RECONCILE mirror-of-a:Running", "RECONCILE status a:Pending")
+		expectBy(BySource)
+		h.update(config.PodUpdate{Op: config.RECONCILE, Source: "api", Pods: []*v1.Pod{unstarted}})
+		h.update(config.PodUpdate{Op: config.REMOVE, Source: "api", Pods: []*v1.Pod{unstarted}})
+		h.expect(t, "RECONCILE mirror-of-a:Running", "RECONCILE status a:Running", "REMOVE mirror-of-a:Running", "RECONCILE status a:Pending")
+		expectBy(BySource)
+		h.stop(t)
+	})
+}

@@ -141,7 +141,8 @@ func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (
 		return nil, BySource
 	}
 	record := s.records[p.pod.UID]
-	if record == nil && p.generated == nil && mirror == nil && !p.pod.Spec.HostNetwork {
+	byMirror := mirror != nil && mirrors(mirror, p.pod) && shows(mirror) && counts(&mirror.Status, record)
+	if record == nil && p.generated == nil && !byMirror && !p.pod.Spec.HostNetwork {
 		return nil, BySource // nothing is known
 	}
 	p.follow(record)
@@ -153,8 +154,11 @@ func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (
 		status = p.generated // it is not kept twice
 	}
 	p.generated = status
-	if mirror != nil && mirrors(mirror, p.pod) && written(mirror) && counts(&mirror.Status, record) {
+	switch {
+	case byMirror:
 		return &mirror.Status, ByMirrorPod
+	case s.Recorder == nil:
+		return status, BySource
 	}
 	return status, ByRuntime
 }
@@ -201,6 +205,13 @@ func (s *statuses) tryGenerate(ctx context.Context, p *sourcePod, record *podsta
 // that a kubelet writes has a start time.
 func written(pod *v1.Pod) bool {
 	return pod.Status.StartTime != nil && !config.IsOwnMirrorPod(pod)
+}
+
+// shows reports whether a mirror pod has a status that somebody else wrote: a kubelet, or what runs pods instead of one. The
+// apiserver makes each new pod Pending.
+func shows(mirror *v1.Pod) bool {
+	phase := mirror.Status.Phase
+	return written(mirror) || phase != "" && phase != v1.PodPending && !config.IsOwnMirrorPod(mirror)
 }
 
 // mirrors reports whether a mirror pod is that of this version of a static pod.
