@@ -10,6 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// NotImplemented is the reason for what this configuration can't answer. The Kubernetes API has none.
+const NotImplemented metav1.StatusReason = "NotImplemented"
+
 // reasons has the reason of each code, as in the Kubernetes API.
 var reasons = map[int]metav1.StatusReason{
 	http.StatusBadRequest:            metav1.StatusReasonBadRequest,
@@ -25,6 +28,7 @@ var reasons = map[int]metav1.StatusReason{
 	http.StatusRequestURITooLong:     metav1.StatusReasonBadRequest,
 	http.StatusTooManyRequests:       metav1.StatusReasonTooManyRequests,
 	http.StatusInternalServerError:   metav1.StatusReasonInternalError,
+	http.StatusNotImplemented:        NotImplemented,
 	http.StatusBadGateway:            metav1.StatusReasonServiceUnavailable,
 	http.StatusServiceUnavailable:    metav1.StatusReasonServiceUnavailable,
 	http.StatusGatewayTimeout:        metav1.StatusReasonTimeout,

@@ -121,7 +121,7 @@ type LookupQuery struct {
 
 // Lookup returns which pod and which container a container ID, a pod UID or IP, a process or
 // a cgroup belongs to. It returns a [RefusedError] with code 404 if there is none, and with
-// code 503 if the daemon does not know yet, or has no container runtime.
+// code 503 if the daemon does not know yet, and 501 if the query requires a container runtime and there is none.
 func (c *Client) Lookup(ctx context.Context, q LookupQuery) (*v1alpha1.Lookup, error) {
 	query := make(url.Values, 2)
 	set(query, "containerID", q.ContainerID)

@@ -1,7 +1,6 @@
 package lookup
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -11,9 +10,6 @@ import (
 	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
-
-// errNoRuntime answers a query that requires a container runtime.
-var errNoRuntime = errors.New("there is no container runtime: name one with --container-runtime-endpoint")
 
 // target returns what the query selects.
 func (l *Lookup) target(q *Query) (*target, error) {
@@ -30,7 +26,7 @@ func (l *Lookup) target(q *Query) (*target, error) {
 	case q.ContainerID != "":
 		t.containers = []CgroupContainer{{ID: bare(q.ContainerID)}}
 		if l.runtime == nil {
-			return nil, unavailable(t.what, errNoRuntime)
+			return nil, noRuntime(t.what)
 		}
 	case q.Cgroup != "":
 		if t.containers = ParseCgroup(q.Cgroup); len(t.containers) == 0 {
@@ -62,7 +58,7 @@ func (q *Query) what() string {
 func (l *Lookup) unknown(t *target, f *finding) error {
 	switch {
 	case len(t.containers) > 0 && l.runtime == nil:
-		return unavailable(t.what, errNoRuntime)
+		return noRuntime(t.what)
 	case len(t.containers) > 0, t.uid != "" && l.runtime != nil:
 		var asked time.Time
 		if len(f.ids) > 0 {
@@ -106,6 +102,11 @@ func hide(scope *view.Scope, q *Query, err error) error {
 
 func notFound(what, why string) error {
 	return failure.New(http.StatusNotFound, fmt.Sprintf("looking up %s: %s", what, why))
+}
+
+// noRuntime answers a query that requires a container runtime. It is no answer to try again for.
+func noRuntime(what string) error {
+	return failure.New(http.StatusNotImplemented, fmt.Sprintf("looking up %s: there is no container runtime: name one with --container-runtime-endpoint", what))
 }
 
 func unavailable(what string, err error) error {
