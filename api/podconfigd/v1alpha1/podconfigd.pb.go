@@ -3390,8 +3390,8 @@ type APIStatus struct {
 	// of the watch; bookmarks count as events.
 	LastList  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_list,json=lastList,proto3" json:"last_list,omitempty"`
 	LastEvent *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_event,json=lastEvent,proto3" json:"last_event,omitempty"`
-	// relists counts the lists after the first. watch_restarts counts the watches that
-	// resumed where the previous watch ended.
+	// relists counts the lists after the first, watch_restarts the watches after the first.
+	// Each watch begins with a list.
 	Relists       int32 `protobuf:"varint,6,opt,name=relists,proto3" json:"relists,omitempty"`
 	WatchRestarts int32 `protobuf:"varint,7,opt,name=watch_restarts,json=watchRestarts,proto3" json:"watch_restarts,omitempty"`
 	unknownFields protoimpl.UnknownFields

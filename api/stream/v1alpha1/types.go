@@ -238,8 +238,8 @@ type APIStatus struct {
 	// of the watch; bookmarks count as events.
 	LastList  *time.Time `json:"lastList,omitempty"`
 	LastEvent *time.Time `json:"lastEvent,omitempty"`
-	// Relists counts the lists after the first. WatchRestarts counts the watches that
-	// resumed where the previous watch ended.
+	// Relists counts the lists after the first, WatchRestarts the watches after the first.
+	// Each watch begins with a list.
 	Relists       int `json:"relists"`
 	WatchRestarts int `json:"watchRestarts"`
 }

@@ -225,8 +225,12 @@ func apiserverState(api *v1alpha1.APIStatus) string {
 	default:
 		state += "; waiting until the apiserver has the node"
 	}
-	if api.LastEvent != nil {
-		state += ", last event " + cli.Age(api.LastEvent) + " ago"
+	heard := api.LastEvent
+	if heard == nil || api.LastList != nil && api.LastList.After(*heard) {
+		heard = api.LastList
+	}
+	if heard != nil {
+		state += ", last heard " + cli.Age(heard) + " ago"
 	}
 	return fmt.Sprintf("%s, %d relists, %d watch restarts", strings.TrimLeft(state, ";, "), api.Relists, api.WatchRestarts)
 }

@@ -27,13 +27,13 @@ func TestSilentWatch(t *testing.T) {
 			}
 		}
 	}
-	faults := map[string]nethttp.HandlerFunc{watching: talk, listing: func(w nethttp.ResponseWriter, r *nethttp.Request) {
+	faults := map[string]nethttp.HandlerFunc{listing: func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		bookmark(w, "20", true)
 		talk(w, r)
 	}}
 	run(t, faults, func(f *fake) {
 		f.healthy(time.Second, 0)
-		<-time.After(4*time.Minute + 30*time.Second)
+		<-time.After(2*time.Minute + 30*time.Second)
 		f.mu.Lock()
 		f.pods = nil
 		f.mu.Unlock()
@@ -46,7 +46,8 @@ func TestSilentWatch(t *testing.T) {
 		if n := len(f.attempts(time.Now().Add(-10 * time.Minute))); n < 4 || n > 30 {
 			f.t.Errorf("%d requests in ten minutes of silence", n)
 		}
-		f.mend(map[string]nethttp.HandlerFunc{watching: func(w nethttp.ResponseWriter, r *nethttp.Request) {
+		f.mend(map[string]nethttp.HandlerFunc{listing: func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			bookmark(w, "99", true)
 			bookmark(w, "100", false)
 			<-r.Context().Done()
 		}})
@@ -78,21 +79,30 @@ func TestQuietWatch(t *testing.T) {
 // If a server that is not an apiserver answers every request with some object, the node
 // stays unknown and no pod is removed.
 func TestAnswersOfNoApiserver(t *testing.T) {
-	nothing := func(w nethttp.ResponseWriter, _ *nethttp.Request) { write(w, map[string]any{}) }
-	run(t, map[string]nethttp.HandlerFunc{getNode: nothing}, func(f *fake) {
-		<-time.After(time.Minute)
-		if api := f.source.Status().API; api.NodeKnown || !f.source.Status().Degraded {
-			f.t.Errorf("the status is %+v", f.source.Status())
-		}
-		f.mend(podRequests(nothing))
-		<-time.After(time.Minute)
-		f.degraded(time.Minute)
-		if f.has(0) {
-			f.t.Error("a set was sent")
-		}
-		f.mend(nil)
-		f.healthy(lastRetry+time.Second, 2)
-	})
+	for name, object := range map[string]map[string]any{
+		"nothing":                            {},
+		"a list without a resourceVersion":   {"apiVersion": "v1", "kind": "PodList"},
+		"a list of other objects":            {"apiVersion": "v1", "kind": "NodeList", "metadata": map[string]any{"resourceVersion": "20"}},
+		"an event of a watch, or an unknown": {"type": "ADDED", "object": map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"resourceVersion": "20"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			some := func(w nethttp.ResponseWriter, _ *nethttp.Request) { write(w, object) }
+			run(t, map[string]nethttp.HandlerFunc{getNode: some}, func(f *fake) {
+				<-time.After(time.Minute)
+				if api := f.source.Status().API; api.NodeKnown || !f.source.Status().Degraded {
+					f.t.Errorf("the status is %+v", f.source.Status())
+				}
+				f.mend(podRequests(some))
+				<-time.After(time.Minute)
+				f.degraded(time.Minute)
+				if f.has(0) || f.has(1) {
+					f.t.Error("a set was sent")
+				}
+				f.mend(nil)
+				f.healthy(lastRetry+time.Second, 2)
+			})
+		})
+	}
 }
 
 // A request that is never answered fails, and the error says so.
@@ -106,27 +116,6 @@ func TestNoAnswer(t *testing.T) {
 		<-time.After(10 * time.Minute)
 		if n := f.failures(); n < 12 || n > 22 {
 			f.t.Errorf("%d failures in ten minutes", n)
-		}
-	})
-}
-
-// If an apiserver does not support metadata and answers with complete pods, the watch
-// still resumes.
-func TestMetadataIsNotSupported(t *testing.T) {
-	var cut atomic.Bool
-	pods := func(w nethttp.ResponseWriter, _ *nethttp.Request) {
-		write(w, map[string]any{
-			"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"resourceVersion": "30"},
-			"items": []any{fakePod("a", "10"), fakePod("b", "11")},
-		})
-	}
-	run(t, map[string]nethttp.HandlerFunc{listing: listThenCut(&cut), listMeta: pods}, func(f *fake) {
-		f.healthy(time.Second, 2)
-		cut.Store(true)
-		<-time.After(time.Minute)
-		f.healthy(time.Second, 2)
-		if api := f.source.Status().API; api.Relists != 0 || api.WatchRestarts != 1 {
-			f.t.Errorf("the status is %+v", api)
 		}
 	})
 }

@@ -30,17 +30,20 @@ const (
 	loggedErrors = 16
 )
 
-// retries are the waits after failures: an eighth to a quarter of a second, doubled each
-// time.
-var retries = wait.Backoff{Duration: 125 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: lastRetry / 2}
+// retries returns the waits after failures: an eighth to a quarter of a second, doubled each time.
+func retries(last time.Duration) wait.Backoff {
+	return wait.Backoff{Duration: 125 * time.Millisecond, Factor: 2, Jitter: 1, Steps: 32, Cap: last / 2}
+}
 
-// attempts spaces out the attempts to reach the apiserver. All requests share one backoff. Each failure is counted,
-// logged and shown in the status.
+// attempts spaces out the attempts to reach the apiserver. All requests for pods share one backoff. Each failure is
+// counted, logged and shown in the status.
 //
 // A series of failures ends after a watch has lasted. A successful request does not end
 // it: the next one can fail at once, for example if lists work and watches don't.
 type attempts struct {
 	board *board
+	// last is the longest wait after a failure.
+	last time.Duration
 
 	mu      sync.Mutex // guards the fields below; the board's are locked under it
 	backoff wait.Backoff
@@ -56,8 +59,8 @@ type attempts struct {
 	unresolved bool
 }
 
-func newAttempts(b *board) *attempts {
-	return &attempts{board: b, backoff: retries, logged: make(map[string]bool)}
+func newAttempts(b *board, last time.Duration) *attempts {
+	return &attempts{board: b, last: last, backoff: retries(last), logged: make(map[string]bool)}
 }
 
 // pause returns the wait until the next attempt.
@@ -112,7 +115,7 @@ func (a *attempts) isSilent() bool {
 func (a *attempts) calm() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.backoff, a.next = retries, time.Time{}
+	a.backoff, a.next = retries(a.last), time.Time{}
 	clear(a.logged)
 }
 
@@ -146,7 +149,7 @@ func (a *attempts) show(ctx context.Context, keysAndValues ...any) {
 		}
 		return
 	}
-	if a.board.Failed(ctx, err, "A request to the apiserver failed, keeping the last pods", keysAndValues...) {
+	if a.board.Failed(ctx, err, "A request to the apiserver failed, keeping what it answered before", keysAndValues...) {
 		a.unresolved, a.logged[err.Error()] = true, true
 	}
 }

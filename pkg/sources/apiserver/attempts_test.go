@@ -24,7 +24,7 @@ func TestAFailureThatLastsIsLogged(t *testing.T) {
 				var last string
 				log := func(_, args string) { last = args }
 				ctx := klog.NewContext(context.Background(), funcr.New(log, funcr.Options{}))
-				g := newAttempts(newBoard(nil))
+				g := newAttempts(newBoard(nil), lastRetry)
 				for range 100 {
 					g.failed(ctx, errors.New("the watch broke"), 0)
 					<-time.After(time.Second)

@@ -14,19 +14,19 @@
 //
 // # Requests to the apiserver
 //
-// All requests share one backoff of up to ten seconds. If the apiserver asks for a longer wait
+// All requests for pods share one backoff of up to ten seconds. If the apiserver asks for a longer wait
 // with Retry-After, the source waits that long, up to a minute. Each failure is counted,
 // logged once and shown in the status. Every wait ends with the context.
 //
-// After a watch has ended, the source compares its pods with the metadata in the
-// apiserver before the next watch: see [store.resume]. So the pods become equal to those
-// of the apiserver, even if it was restored from a backup or replaced.
+// Each watch begins with a list: when a watch has ended, for any reason, the pods become equal to those of the
+// apiserver, even if it was restored from a backup or replaced. See [listWatch]. A watch that is silent ends: see
+// [stream].
 //
 // # Credentials
 //
 // The source checks the kubeconfig, and the certificates in it, every two seconds and
-// before each attempt. When they change, it closes the old connections and resumes the
-// watch with the new ones. If the new files can't be used, the old ones stay in use, and
+// before each attempt. When they change, it closes the old connections, and lists and
+// watches with the new ones. If the new files can't be used, the old ones stay in use, and
 // the status shows it. client-go reads tokens in files: every minute, and at once when a
 // token is refused.
 package apiserver

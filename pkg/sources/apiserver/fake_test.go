@@ -31,7 +31,6 @@ import (
 const (
 	getNode  = "get the node"
 	listPods = "list pods"
-	listMeta = "list metadata"
 	listing  = "watch that lists"
 	watching = "watch"
 
@@ -125,6 +124,7 @@ func runWith(t *testing.T, objects Objects, faults map[string]nethttp.HandlerFun
 			server.Close()
 			running.Wait()
 			<-time.After(time.Second) // requests end
+			f.watchesFollowLists()
 			if t.Failed() {
 				t.Logf("it was asked %d times, and logged:\n%s", len(f.asked), strings.Join(f.logged[:min(len(f.logged), 20)], "\n"))
 			}
@@ -165,8 +165,6 @@ func (f *fake) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 		what = listing
 	case query.Get("watch") != "":
 		what = watching
-	case strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList"):
-		what = listMeta
 	}
 	f.mu.Lock()
 	f.asked = append(f.asked, request{what, time.Now()})
@@ -183,12 +181,6 @@ func (f *fake) ServeHTTP(w nethttp.ResponseWriter, r *nethttp.Request) {
 		write(w, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "node"}})
 	case listPods:
 		write(w, map[string]any{"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"resourceVersion": "20"}, "items": pods})
-	case listMeta:
-		items := make([]metav1.PartialObjectMetadata, len(pods))
-		for i := range pods {
-			items[i].ObjectMeta = pods[i].ObjectMeta
-		}
-		write(w, map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", "metadata": map[string]any{"resourceVersion": "20"}, "items": items})
 	case listing:
 		for i := range pods {
 			event(w, "ADDED", &pods[i])
@@ -250,9 +242,24 @@ func statusOf(code int, reason metav1.StatusReason) map[string]any {
 	}
 }
 
+// watchesFollowLists checks that each watch begins with a list, whatever ended the last one.
+func (f *fake) watchesFollowLists() {
+	var before request
+	for _, r := range f.attempts(time.Time{}) {
+		// The transport repeats a request at once if the connection is closed without an answer.
+		repeated := r.what == before.what && r.at.Sub(before.at) < 20*time.Millisecond
+		if r.what == watching && before.what != listPods && !repeated {
+			f.t.Errorf("%s at %v, after %q", r.what, r.at, before.what)
+		}
+		if r.what != listObjects && r.what != watchObjects {
+			before = r
+		}
+	}
+}
+
 // podRequests are faults for each request of pods.
 func podRequests(fault nethttp.HandlerFunc) map[string]nethttp.HandlerFunc {
-	return map[string]nethttp.HandlerFunc{listPods: fault, listMeta: fault, listing: fault, watching: fault}
+	return map[string]nethttp.HandlerFunc{listPods: fault, listing: fault, watching: fault}
 }
 
 // mend replaces the faults.

@@ -1,217 +1,158 @@
 package apiserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
-// Values of the Accept header. A server that does not support metadata may answer with
-// pods.
-const (
-	wholeObjects = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	onlyMetadata = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,"
-	metadataOnly = runtime.ContentTypeProtobuf + onlyMetadata + runtime.ContentTypeJSON + onlyMetadata + wholeObjects
-)
-
-// listWatch makes the requests of the Reflector.
+// listWatch makes the requests of a Reflector. Each watch begins with a list: either the watch lists the objects
+// itself, or it follows a list. So the objects become equal to those of the apiserver each time a watch has ended for
+// any reason, even if the apiserver was restored from a backup or replaced.
 type listWatch struct {
 	*Source
-	logger   klog.Logger
-	store    *store
-	selector string
-	// listed means that the next watch follows a list.
+	resource, selector string
+	// object and objects are the types of an object and of a list. acceptList and acceptWatch are the values of the
+	// Accept header.
+	object, objects         runtime.Object
+	acceptList, acceptWatch string
+	board                   *board
+	attempts                *attempts
+	// onFailure is called after each failure.
+	onFailure func()
+
+	// listed means that a list was complete, and that no watch followed yet.
 	listed bool
+	// plain means that the apiserver can't list in a watch. Before Kubernetes 1.34, it refuses the request. Another
+	// server may not answer it, ignore that the watch must list, or not send the bookmark that ends the list.
+	plain bool
 }
 
-func (s *Source) listWatch(logger klog.Logger, store *store) *cache.ListWatch {
-	l := &listWatch{
-		Source: s, logger: logger, store: store,
-		selector: fields.OneTermEqualSelector("spec.nodeName", string(s.node)).String(),
-	}
-	return s.requests(logger, l.list, func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-		opts.Watch = true
-		if opts.SendInitialEvents != nil {
-			return l.watchList(ctx, opts)
-		}
-		return l.watch(ctx, opts)
-	})
-}
+// errPlain makes the Reflector list.
+var errPlain = errors.New("the apiserver can't list in a watch")
 
-// requests returns the requests of a Reflector. They log with the logger.
-func (s *Source) requests(logger klog.Logger, list func(context.Context, metav1.ListOptions) (runtime.Object, error),
-	watches func(context.Context, metav1.ListOptions) (watch.Interface, error),
-) *cache.ListWatch {
-	return &cache.ListWatch{
+// reflector returns a Reflector that fills the store.
+func (l *listWatch) reflector(ctx context.Context, store cache.ReflectorStore) *cache.Reflector {
+	logger := klog.FromContext(ctx)
+	return cache.NewReflectorWithOptions(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			// The Reflector does not wait for a list that it no longer needs, and may
 			// even start one then.
-			if !s.calls.begin() {
+			if !l.calls.begin() {
 				return nil, context.Cause(ctx)
 			}
-			defer s.calls.running.Done()
-			return list(klog.NewContext(ctx, logger), opts)
+			defer l.calls.running.Done()
+			return l.list(klog.NewContext(ctx, logger), opts)
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			return watches(klog.NewContext(ctx, logger), opts)
+			return l.watch(klog.NewContext(ctx, logger), opts)
 		},
-	}
+	}, l.object, store, cache.ReflectorOptions{
+		Name: l.resource, Logger: &logger,
+		Backoff: &wait.Backoff{}, // none: attempts has the backoff
+	})
 }
 
-// list lists complete pods.
-func (l *listWatch) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	var list *v1.PodList
-	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) error {
-		answer, err := l.get(ctx, client, opts, wholeObjects)
-		if err != nil {
-			return err
+func (l *listWatch) request(client *client, opts *metav1.ListOptions, accept string) *rest.Request {
+	opts.FieldSelector = l.selector
+	return client.rest.Get().Resource(l.resource).VersionedParams(opts, metav1.ParameterCodec).SetHeader("Accept", accept).MaxRetries(0)
+}
+
+// list makes one request for a list.
+func (l *listWatch) list(ctx context.Context, opts metav1.ListOptions) (list runtime.Object, err error) {
+	err = l.attempt(ctx, func(ctx context.Context, client *client) error {
+		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+		list, err = l.request(client, &opts, l.acceptList).Do(ctx).Get()
+		if err == nil {
+			err = l.usable(list)
 		}
-		var ok bool
-		if list, ok = answer.(*v1.PodList); !ok {
-			return fmt.Errorf("listing pods: expected a PodList, got %T", answer)
+		if err != nil {
+			return fmt.Errorf("listing %s: %w", l.resource, err)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	if list.Continue == "" {
+	if list, err := meta.ListAccessor(list); err == nil && list.GetContinue() == "" {
 		l.board.listed()
-		l.store.arrivals.listed(time.Now())
 		l.listed = true
 	}
 	return list, nil
 }
 
-// get makes one request for a list, of objects in the format of accept.
-func (l *listWatch) get(ctx context.Context, client *client, opts metav1.ListOptions, accept string) (runtime.Object, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	opts.FieldSelector = l.selector
-	list, err := client.rest.Get().Resource("pods").VersionedParams(&opts, metav1.ParameterCodec).
-		SetHeader("Accept", accept).MaxRetries(0).Do(ctx).Get()
-	if err != nil {
-		return nil, fmt.Errorf("listing pods: %w", err)
+// usable returns why a list is not the answer of an apiserver.
+func (l *listWatch) usable(list runtime.Object) error {
+	if reflect.TypeOf(list) != reflect.TypeOf(l.objects) {
+		return fmt.Errorf("expected a %T, got %T", l.objects, list)
 	}
 	if list, err := meta.ListAccessor(list); err != nil || list.GetResourceVersion() == "" {
-		return nil, errors.New("listing pods: expected a list of an apiserver, got one without a resourceVersion")
+		return errors.New("expected a list of an apiserver, got one without a resourceVersion")
 	}
-	return list, nil
+	return nil
 }
 
-// watchList starts a watch that lists complete pods first. An apiserver without this feature, as
-// before Kubernetes 1.34, refuses the request. Then the Reflector lists.
-func (l *listWatch) watchList(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	opts.ResourceVersion = "" // the newest: the apiserver may have been restored
-	var w *observedWatch
-	var unsupported error
-	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) (err error) {
-		w, err = l.open(ctx, client, opts)
-		if apierrors.IsInvalid(err) {
-			unsupported, err = err, nil
-		}
-		return err
-	})
-	if err = cmp.Or(err, unsupported); err != nil {
-		return nil, fmt.Errorf("watching a list: %v", err) //nolint:errorlint // any error: the Reflector must list
-	}
-	l.observe(ctx, w, false)
-	return w, nil
-}
-
-// watch starts a watch from a resourceVersion. If it does not follow a list, it first
-// compares the store with the apiserver. While there was no watch, the apiserver may have
-// been replaced, or restored from a backup. Errors of connections do not always show
-// this.
+// watch makes one request for a watch. If the watch can't begin with a list, the Reflector has to list.
 func (l *listWatch) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	at, followsList := opts.ResourceVersion, l.listed
+	lists := opts.SendInitialEvents != nil
+	switch {
+	case lists && l.plain:
+		return nil, errPlain
+	case lists:
+		opts.ResourceVersion = "" // the newest: the apiserver may have been restored
+	case !l.listed:
+		return nil, apierrors.NewResourceExpired("the watch has ended: the next one begins with a list")
+	}
 	l.listed = false
-	compare := !followsList
-	var w *observedWatch
-	err := l.ask(ctx, remedied, func(ctx context.Context, client *client) error {
-		w = nil
-		if compare {
-			from, ok, err := l.compare(ctx, client, at)
-			if err != nil || !ok {
-				return err
-			}
-			opts.ResourceVersion = from
+	opts.Watch = true
+	var s *stream
+	var invalid error
+	err := l.attempt(ctx, func(ctx context.Context, client *client) (err error) {
+		s, err = l.start(ctx, client, opts)
+		switch {
+		case err == nil:
+			return nil
+		case lists && apierrors.IsInvalid(err):
+			invalid = err
+			return nil
 		}
-		compare = true // for the next attempt
-		opened, err := l.open(ctx, client, opts)
-		if err != nil {
-			return err
-		}
-		w = opened
-		return w.stands(ctx)
+		return fmt.Errorf("watching %s: %w", l.resource, err)
 	})
-	if err != nil {
-		return nil, err
+	switch {
+	case err == nil && invalid == nil:
+		l.calls.running.Go(func() { s.run(ctx) })
+		return s.outer, nil
+	case lists:
+		l.plain = invalid != nil || errors.Is(err, errNoAnswer) ||
+			apierrors.IsBadRequest(err) || apierrors.IsNotAcceptable(err) || apierrors.IsMethodNotSupported(err)
+		return nil, errPlain // whatever the error is: the Reflector watches a list again after some
 	}
-	if w == nil {
-		l.logger.Info("The apiserver's pods differ from the pods held; listing all pods", "resourceVersion", at)
-		return nil, apierrors.NewResourceExpired("the apiserver's pods differ from the pods held")
-	}
-	l.attempts.succeeded(ctx, w.first != nil)
-	l.observe(ctx, w, !followsList)
-	return w, nil
+	return nil, err
 }
 
-// compare compares the store, which is at a resourceVersion, with the apiserver. It returns the resourceVersion for the
-// next watch, if there can be one.
-func (l *listWatch) compare(ctx context.Context, client *client, at string) (from string, ok bool, err error) {
-	// 0 means any state of the apiserver's cache.
-	list, err := l.get(ctx, client, metav1.ListOptions{ResourceVersion: "0"}, metadataOnly)
+// attempt waits for the next attempt, and makes a request. It records a failure.
+func (l *listWatch) attempt(ctx context.Context, do func(context.Context, *client) error) error {
+	retryAfter, err := l.try(ctx, l.attempts, do)
 	if err != nil {
-		return "", false, err
+		l.failed(ctx, err, retryAfter)
 	}
-	pods, version, err := metadataOf(list)
-	if err != nil {
-		return "", false, err
-	}
-	from, ok = l.store.resume(pods, version, at)
-	result := "same"
-	if !ok {
-		result = "other"
-	}
-	l.board.metrics.comparisons.WithLabelValues(result).Inc()
-	return from, ok, nil
+	return err
 }
 
-// metadataOf returns the metadata of the pods of a list, and its resourceVersion.
-func metadataOf(list runtime.Object) (pods []*metav1.ObjectMeta, version string, err error) {
-	switch list := list.(type) {
-	case *metav1.PartialObjectMetadataList:
-		for i := range list.Items {
-			pods = append(pods, &list.Items[i].ObjectMeta)
-		}
-		return pods, list.ResourceVersion, nil
-	case *v1.PodList:
-		for i := range list.Items {
-			pods = append(pods, &list.Items[i].ObjectMeta)
-		}
-		return pods, list.ResourceVersion, nil
-	}
-	return nil, "", fmt.Errorf("listing metadata of pods: expected a list, got %T", list)
-}
-
-// remedied reports whether the Reflector handles the error: it lists, at another
-// resourceVersion, or without a watch.
-func remedied(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
-		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) ||
-		apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotAcceptable(err) ||
-		apierrors.IsMethodNotSupported(err) || undecodable(err)
+func (l *listWatch) failed(ctx context.Context, err error, retryAfter time.Duration) {
+	l.attempts.failed(ctx, err, retryAfter)
+	l.onFailure()
 }

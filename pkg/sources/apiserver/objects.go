@@ -6,48 +6,51 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/await"
 )
 
-// metadataEvents is the Accept header of a watch of metadata.
-const metadataEvents = runtime.ContentTypeProtobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1," +
-	runtime.ContentTypeJSON + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+// Values of the Accept header.
+const (
+	wholeObjects   = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	asMetadata     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	asMetadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	metadataEvents = runtime.ContentTypeProtobuf + asMetadata + "," + runtime.ContentTypeJSON + asMetadata
+	metadataList   = runtime.ContentTypeProtobuf + asMetadataList + "," + runtime.ContentTypeJSON + asMetadataList
+)
 
-// follower follows objects beside the pods, with a Reflector. A failure is logged once. It
-// does not make the source degraded, because the pods do not depend on these objects.
+// follower follows objects beside the pods, with a Reflector. A failure is logged. It does not make the source
+// degraded, because the pods do not depend on these objects.
 type follower struct {
-	*Source
-	resource, selector string
-	metadata           bool
-	object             any
+	*listWatch
 	// push is called with all objects, after lists and changes. So an object that an earlier Source
 	// passed on, and that is gone now, is forgotten.
 	push func([]any)
-
-	// listed is called after the first list, or the first failure.
+	// listed is called after each list and change.
 	listed func()
-	// logged has the failures that were logged since the last watch that succeeded.
-	mu     sync.Mutex
-	logged map[string]bool
 }
 
-// passPause is the pause after a call of push, as a multiple of the time that the call took.
-const passPause = 20
+const (
+	// passPause is the pause after a call of push, as a multiple of the time that the call took.
+	passPause = 20
+	// lastFollowerRetry is the longest wait after a failure of a follower.
+	lastFollowerRetry = 30 * time.Second
+)
 
 // followNode follows the node, and followNamespaces the metadata of all namespaces.
 func (s *Source) followNode() *follower {
+	b := newBoard(nil)
 	return &follower{
-		Source: s, resource: "nodes", object: &v1.Node{}, logged: make(map[string]bool), listed: func() {},
-		selector: fields.OneTermEqualSelector(metav1.ObjectNameField, string(s.node)).String(),
+		listWatch: &listWatch{
+			Source: s, resource: "nodes", selector: fields.OneTermEqualSelector(metav1.ObjectNameField, string(s.node)).String(),
+			object: &v1.Node{}, objects: &v1.NodeList{}, acceptList: wholeObjects, acceptWatch: wholeObjects,
+			board: b, attempts: newAttempts(b, lastFollowerRetry), onFailure: func() {},
+		},
 		push: func(objects []any) {
 			var node *v1.Node
 			for _, object := range objects {
@@ -55,13 +58,19 @@ func (s *Source) followNode() *follower {
 			}
 			s.putNode(node)
 		},
+		listed: func() {},
 	}
 }
 
 func (s *Source) followNamespaces(listed func()) *follower {
+	b := newBoard(nil)
+	listed = sync.OnceFunc(listed)
 	return &follower{
-		Source: s, resource: "namespaces", metadata: true, object: &metav1.PartialObjectMetadata{},
-		logged: make(map[string]bool), listed: sync.OnceFunc(listed),
+		listWatch: &listWatch{
+			Source: s, resource: "namespaces",
+			object: &metav1.PartialObjectMetadata{}, objects: &metav1.PartialObjectMetadataList{}, acceptList: metadataList, acceptWatch: metadataEvents,
+			board: b, attempts: newAttempts(b, lastFollowerRetry), onFailure: listed,
+		},
 		push: func(objects []any) {
 			all := make([]*metav1.ObjectMeta, 0, len(objects))
 			for _, object := range objects {
@@ -72,6 +81,7 @@ func (s *Source) followNamespaces(listed func()) *follower {
 			}
 			s.objects.Namespaces(all)
 		},
+		listed: listed,
 	}
 }
 
@@ -113,7 +123,7 @@ func (s *Source) follow(ctx context.Context) {
 }
 
 func (f *follower) run(ctx context.Context) {
-	logger := klog.FromContext(ctx)
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("resource", f.resource))
 	changed := make(chan struct{}, 1)
 	store := cache.NewUndeltaStore(func([]any) {
 		await.Signal(changed) // pass will look at the store anyway
@@ -121,9 +131,7 @@ func (f *follower) run(ctx context.Context) {
 	var passing sync.WaitGroup
 	defer passing.Wait()
 	passing.Go(func() { f.pass(ctx, store, changed) })
-	reflector := cache.NewReflectorWithOptions(f.requests(logger, f.list, f.watch), f.object, store,
-		cache.ReflectorOptions{Name: f.resource, Logger: &logger})
-	reflector.RunWithContext(quiet(ctx))
+	f.reflector(ctx, store).RunWithContext(quiet(ctx))
 }
 
 // pass passes on all objects after changes. Then it waits passPause times as long as that took, at most a second. Otherwise, a
@@ -141,83 +149,5 @@ func (f *follower) pass(ctx context.Context, store cache.Store, changed <-chan s
 		if await.For(ctx, min(passPause*time.Since(began), time.Second)) != nil {
 			return
 		}
-	}
-}
-
-func (f *follower) request(client *client, opts *metav1.ListOptions, accept string) *rest.Request {
-	opts.FieldSelector = f.selector
-	request := client.rest.Get().Resource(f.resource).VersionedParams(opts, metav1.ParameterCodec).MaxRetries(0)
-	if f.metadata {
-		request.SetHeader("Accept", accept)
-	}
-	return request
-}
-
-func (f *follower) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	client, err := f.turn(ctx)
-	if err != nil {
-		return nil, f.failed(ctx, client, err)
-	}
-	request, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	list, err := f.request(client, &opts, metadataOnly).Do(request).Get()
-	if err != nil {
-		return nil, f.failed(ctx, client, err)
-	}
-	return list, nil
-}
-
-func (f *follower) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	client, err := f.turn(ctx)
-	if err != nil {
-		return nil, f.failed(ctx, client, err)
-	}
-	opts.Watch = true
-	w, cancel, err := startWatch(ctx, f.request(client, &opts, metadataEvents))
-	if err != nil {
-		return nil, f.failed(ctx, client, err)
-	}
-	f.succeeded(ctx)
-	return &endingWatch{w, cancel}, nil
-}
-
-// endingWatch cancels the context of a watch when the watch ends.
-type endingWatch struct {
-	watch.Interface
-	cancel context.CancelCauseFunc
-}
-
-func (w *endingWatch) Stop() {
-	w.Interface.Stop()
-	w.cancel(nil)
-}
-
-// failed logs a failure once until a watch succeeds: lists and watches may fail in turn. It
-// returns the error.
-func (f *follower) failed(ctx context.Context, client *client, err error) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if ctx.Err() != nil || remedied(err) {
-		return err
-	}
-	if apierrors.IsUnauthorized(err) {
-		f.connector.distrust(client)
-	}
-	if text := stable(err).Error(); !f.logged[text] && len(f.logged) < loggedErrors {
-		f.logged[text] = true
-		klog.FromContext(ctx).Error(err, "A request to the apiserver failed, keeping the last objects", "resource", f.resource)
-	}
-	f.listed()
-	return err
-}
-
-// succeeded logs the first watch after a failure. A list is not enough: the watch after it may
-// fail again.
-func (f *follower) succeeded(ctx context.Context) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.logged) > 0 {
-		clear(f.logged)
-		klog.FromContext(ctx).Info("Requests to the apiserver succeed again", "resource", f.resource)
 	}
 }

@@ -84,16 +84,7 @@ func objectOf(resource, name, v string) map[string]any {
 func (s *objectsServer) faults() map[string]nethttp.HandlerFunc {
 	return map[string]nethttp.HandlerFunc{
 		listObjects: func(w nethttp.ResponseWriter, r *nethttp.Request) {
-			resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
-			list := map[string]any{"apiVersion": "v1", "kind": "NodeList", "metadata": map[string]any{"resourceVersion": "20"}, "items": []any{objectOf(resource, "node", "1")}}
-			if resource == "namespaces" {
-				list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
-				list["items"] = []any{objectOf(resource, "a", "1"), objectOf(resource, "b", "1")}
-			}
-			list["items"] = slices.DeleteFunc(list["items"].([]any), func(item any) bool { //nolint:forcetypeassert // see above
-				return s.gone[item.(map[string]any)["metadata"].(map[string]any)["name"].(string)] //nolint:forcetypeassert // see objectOf
-			})
-			write(w, list)
+			s.list(w, r, "1")
 		},
 		watchObjects: func(w nethttp.ResponseWriter, r *nethttp.Request) {
 			if r.URL.Query().Get("sendInitialEvents") != "" {
@@ -112,6 +103,21 @@ func (s *objectsServer) faults() map[string]nethttp.HandlerFunc {
 			}
 		},
 	}
+}
+
+// list answers a list of objects with the label.
+func (s *objectsServer) list(w nethttp.ResponseWriter, r *nethttp.Request, v string) {
+	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	list := map[string]any{"apiVersion": "v1", "kind": "NodeList", "metadata": map[string]any{"resourceVersion": "20"}}
+	items := []map[string]any{objectOf(resource, "node", v)}
+	if resource == "namespaces" {
+		list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
+		items = []map[string]any{objectOf(resource, "a", v), objectOf(resource, "b", v)}
+	}
+	list["items"] = slices.DeleteFunc(items, func(item map[string]any) bool {
+		return s.gone[item["metadata"].(map[string]any)["name"].(string)] //nolint:forcetypeassert // see objectOf
+	})
+	write(w, list)
 }
 
 func (s *objectsServer) change(kind, resource, name, v string) {
@@ -149,7 +155,7 @@ func TestObjectsBesideThePods(t *testing.T) {
 	})
 }
 
-// The pods do not wait for an apiserver that refuses the other objects. It is logged once
+// The pods do not wait for an apiserver that refuses the other objects. Each refusal is logged once
 // for each resource, and the source is not degraded.
 func TestObjectsThatTheApiserverRefuses(t *testing.T) {
 	var got recorded
@@ -162,8 +168,8 @@ func TestObjectsThatTheApiserverRefuses(t *testing.T) {
 		if f.source.Status().Degraded {
 			t.Error("the source is degraded")
 		}
-		if n := f.errors(); n != 2 {
-			t.Errorf("%d errors are logged, want one for each resource:\n%s", n, strings.Join(f.logged, "\n"))
+		if n := f.errors(); n != 4 {
+			t.Errorf("%d errors are logged, want one for the list and one for the watch of each resource:\n%s", n, strings.Join(f.logged, "\n"))
 		}
 		server := newObjectsServer()
 		f.mend(server.faults())

@@ -11,9 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -103,7 +102,7 @@ func New(opts Options) *Source {
 		opts.Objects.Namespaces = nil
 	}
 	return &Source{
-		node: opts.Node, keep: opts.KeepManagedFields, objects: opts.Objects, board: b, attempts: newAttempts(b),
+		node: opts.Node, keep: opts.KeepManagedFields, objects: opts.Objects, board: b, attempts: newAttempts(b, lastRetry),
 		connector: newConnector(opts.Kubeconfig, opts.UserAgent),
 	}
 }
@@ -126,41 +125,34 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	}
 	logger.Info("The apiserver has the node, watching its pods", "node", s.node)
 	s.follow(ctx)
-	s.reflector(ctx, sets).RunWithContext(quiet(ctx))
+	s.pods().reflector(ctx, newStore(s.keep, s.pusher(ctx, sets))).RunWithContext(quiet(ctx))
 	return context.Cause(ctx)
 }
 
-// reflector returns the Reflector and the store that it fills.
-func (s *Source) reflector(ctx context.Context, sets chan<- config.SourceSet) *cache.Reflector {
-	var store *store
-	store = newStore(s.keep, func(objects []any) {
-		if s.push(ctx, sets, objects, store.arrived) {
-			s.board.Sent()
-		}
-	})
-	logger := klog.FromContext(ctx)
-	return cache.NewReflectorWithOptions(s.listWatch(logger, store), &v1.Pod{}, store, cache.ReflectorOptions{
-		Name: "pods", Logger: &logger,
-		Backoff: &wait.Backoff{}, // none: attempts has the backoff
-	})
+// pods returns what follows the pods of the node.
+func (s *Source) pods() *listWatch {
+	return &listWatch{
+		Source: s, resource: "pods", selector: fields.OneTermEqualSelector("spec.nodeName", string(s.node)).String(),
+		object: &v1.Pod{}, objects: &v1.PodList{}, acceptList: wholeObjects, acceptWatch: wholeObjects,
+		board: s.board, attempts: s.attempts, onFailure: func() {},
+	}
 }
 
-// push sends the set, and reports whether it did.
-func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects []any, arrived time.Time) bool {
-	pods := make([]*v1.Pod, 0, len(objects))
-	for _, object := range objects {
-		if pod, ok := object.(*v1.Pod); ok {
-			pods = append(pods, pod)
+// pusher returns a function that sends sets. An event that waited while the last set was sent counts from then.
+func (s *Source) pusher(ctx context.Context, sets chan<- config.SourceSet) func([]*v1.Pod) {
+	var idle, began time.Time
+	return func(pods []*v1.Pod) {
+		arrived := config.ArrivedAt(idle, began)
+		began = time.Now()
+		select {
+		case sets <- config.SourceSet{
+			Pods: pods, Origin: s.board.Status().API.Server,
+			Event: config.Event{Time: arrived, Began: arrived, Read: began},
+		}:
+			s.board.Sent()
+		case <-ctx.Done():
 		}
-	}
-	select {
-	case sets <- config.SourceSet{
-		Pods: pods, Origin: s.board.Status().API.Server,
-		Event: config.Event{Time: arrived, Began: arrived, Read: time.Now()},
-	}:
-		return true
-	case <-ctx.Done():
-		return false
+		idle = time.Now()
 	}
 }
 
@@ -169,7 +161,7 @@ func (s *Source) push(ctx context.Context, sets chan<- config.SourceSet, objects
 // kubelet: nodeHasSynced in NewSourceApiserver.
 func (s *Source) waitForNode(ctx context.Context) error {
 	var node *v1.Node
-	err := s.ask(ctx, func(error) bool { return false }, func(ctx context.Context, client *client) error {
+	get := func(ctx context.Context, client *client) error {
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
 		node = &v1.Node{}
@@ -182,9 +174,16 @@ func (s *Source) waitForNode(ctx context.Context) error {
 				unknownNodeError{fmt.Errorf("the apiserver does not have the node %q, waiting until it does: %w", s.node, err)})
 		}
 		return err
-	})
-	if err != nil {
-		return err
+	}
+	for {
+		retryAfter, err := s.try(ctx, s.attempts, get)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil {
+			break
+		}
+		s.attempts.failed(ctx, err, retryAfter)
 	}
 	s.attempts.calm()
 	s.board.update(func(status *v1alpha1.APIStatus) { status.NodeKnown = true })
@@ -195,40 +194,27 @@ func (s *Source) waitForNode(ctx context.Context) error {
 // unknownNodeError is the apiserver's answer if it does not have the node.
 type unknownNodeError struct{ error }
 
-// ask calls do until it succeeds, with pauses after failures. It returns an error only if
-// final reports true for it, or if the context is done.
-func (s *Source) ask(ctx context.Context, final func(error) bool, do func(context.Context, *client) error) error {
-	for {
-		client, err := s.turn(ctx)
-		var answer answer
-		if err == nil {
-			err = do(answer.note(quiet(ctx)), client)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err == nil:
-			return nil
-		case apierrors.IsUnauthorized(err):
-			s.connector.distrust(client)
-		}
-		if client != nil {
-			err = client.refused(err)
-		}
-		s.attempts.failed(ctx, err, answer.retryAfter)
-		if final(err) {
-			return err
-		}
+// try waits for the next attempt, and makes a request. With an error, it returns the wait that the apiserver asks for.
+func (s *Source) try(ctx context.Context, a *attempts, do func(context.Context, *client) error) (retryAfter time.Duration, err error) {
+	client, err := s.turn(ctx, a)
+	if err != nil {
+		return 0, err
 	}
+	var answer answer
+	err = do(answer.note(quiet(ctx)), client)
+	if apierrors.IsUnauthorized(err) {
+		s.connector.distrust(client)
+	}
+	return answer.retryAfter, client.refused(err)
 }
 
 // turn waits for the next attempt, and returns its client. A change of the files ends the
 // wait.
-func (s *Source) turn(ctx context.Context) (*client, error) {
+func (s *Source) turn(ctx context.Context, a *attempts) (*client, error) {
 	for {
 		client, changed, broken := s.connector.get()
 		s.attempts.read(ctx, broken)
-		pause := s.attempts.pause()
+		pause := a.pause()
 		switch {
 		case pause <= 0 && client == nil:
 			return nil, broken
@@ -241,7 +227,7 @@ func (s *Source) turn(ctx context.Context) (*client, error) {
 			return nil, context.Cause(ctx)
 		case <-time.After(pause):
 		case <-changed:
-			s.attempts.calm()
+			a.calm()
 		}
 	}
 }

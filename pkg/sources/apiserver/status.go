@@ -19,6 +19,8 @@ const subsystem = "api_source"
 type board struct {
 	*sources.Board
 	metrics *metrics
+	// watched means that there was a watch. Only update's function reads and writes it.
+	watched bool
 }
 
 func newBoard(reg prometheus.Registerer) *board {
@@ -46,18 +48,16 @@ func (b *board) listed() {
 	})
 }
 
-// watching records that a watch started, and whether it resumed after another.
-func (b *board) watching(again bool) {
+// watching records that a watch started. That proves nothing about the pods.
+func (b *board) watching() {
 	b.metrics.connected.Set(1)
-	b.WasRead()
-	if again {
-		b.metrics.restarts.Inc()
-	}
 	b.update(func(status *v1alpha1.APIStatus) {
 		status.Connected = true
-		if again {
+		if b.watched {
 			status.WatchRestarts++
+			b.metrics.restarts.Inc()
 		}
+		b.watched = true
 	})
 }
 
@@ -78,7 +78,7 @@ func (b *board) event(event watch.Event) {
 
 type metrics struct {
 	relists, restarts, failures    prometheus.Counter
-	events, comparisons            *prometheus.CounterVec
+	events                         *prometheus.CounterVec
 	connected, lastList, lastEvent prometheus.Gauge
 }
 
@@ -87,12 +87,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	in := metric.In(reg, subsystem)
 	return &metrics{
 		relists:  in.Counter("relists_total", "Lists of the node's pods after the first."),
-		restarts: in.Counter("watch_restarts_total", "Watches that resumed after another."),
+		restarts: in.Counter("watch_restarts_total", "Watches after the first."),
 		failures: in.Counter("failures_total", "Failed requests to the apiserver."),
 		events: in.CounterVec("watch_events_total", "Events of watches, by type.", "type",
 			string(watch.Added), string(watch.Modified), string(watch.Deleted), string(watch.Bookmark)),
-		comparisons: in.CounterVec("comparisons_total", "Comparisons of the pods with the apiserver's, before a watch resumes, by result: same or other.",
-			"result", "same", "other"),
 		connected: in.Gauge("connected", "1 while there is a watch."),
 		lastList:  in.Gauge("last_list_timestamp_seconds", "Unix time of the last complete list."),
 		lastEvent: in.Gauge("last_event_timestamp_seconds", "Unix time of the last event of a watch."),

@@ -246,7 +246,7 @@ func waitsForItsNode(t *testing.T, c *cluster) {
 	}
 	out, _ := d.Run(t, "status")
 	t.Logf("\n%s", out)
-	if !strings.Contains(out, c.Address+", watching, last event ") {
+	if !strings.Contains(out, c.Address+", watching, last heard ") {
 		t.Errorf("status says:\n%s", out)
 	}
 }
