@@ -83,6 +83,7 @@ func brokenKubeconfig(t *testing.T, c *cluster) {
 		"missing":         {"missing", "no such file or directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for the next check of the files several times
 			path := c.kubeconfig(t)
 			write := func() {
 				if test.content == "missing" {
