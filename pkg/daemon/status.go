@@ -51,6 +51,7 @@ func (d *Daemon) checkLoop() error {
 func (d *Daemon) status() v1alpha1.Status {
 	status := d.journal.Status()
 	status.NodeName, status.StartTime = string(d.node), d.started
+	status.Ready = !slices.ContainsFunc(d.ready(), func(c server.Check) bool { return c.Check() != nil })
 	for i := range status.Sources {
 		merged := &status.Sources[i]
 		if source, ok := d.sources.status(merged.Name); ok {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/pkg/server"
 )
 
 // A source whose first set is held is not ready, and degraded. Its restored pods stay.
@@ -109,6 +111,31 @@ func TestReadinessNamesTheSources(t *testing.T) {
 			t.Errorf("after %s: got %q, want %q", step.source, got, step.want)
 		}
 	}
+}
+
+// The status is ready if /readyz succeeds, also if another check than that of the sources fails.
+func TestTheStatusIsReadyAsReadyz(t *testing.T) {
+	c := Config{}
+	c.StaticPodPath, c.Socket, c.HostnameOverride = t.TempDir(), new(filepath.Join(t.TempDir(), "s")), "node1"
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state error
+	d.parts = append(d.parts, part{ready: []server.Check{{Name: "state", Check: func() error { return state }}}})
+	expect := func(want bool) {
+		t.Helper()
+		if got := d.status().Ready; got != want {
+			t.Errorf("ready is %t, want %t", got, want)
+		}
+	}
+	expect(false)
+	d.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file"})
+	expect(true)
+	state = errors.New("updates are not stored")
+	expect(false)
+	state = nil
+	expect(true)
 }
 
 // A runtime that does not answer is in the status, and does not end the daemon.

@@ -2130,7 +2130,8 @@ type StatusResponse struct {
 	// every later revision.
 	Revision  int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Compacted int64 `protobuf:"varint,3,opt,name=compacted,proto3" json:"compacted,omitempty"`
-	// ready is true if every source has been seen.
+	// ready is true if /readyz succeeds: every source has been seen, and updates are stored if there is a
+	// state directory.
 	Ready bool `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
 	// node_name is the name of the node.
 	NodeName  string                 `protobuf:"bytes,5,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`

@@ -75,7 +75,8 @@ type Status struct {
 	// and every later revision.
 	Revision  int64 `json:"revision"`
 	Compacted int64 `json:"compacted"`
-	// Ready is true if every source has been seen.
+	// Ready is true if /readyz succeeds: every source has been seen, and updates are stored if there
+	// is a state directory.
 	Ready bool `json:"ready"`
 	// NodeName is the name of the node.
 	NodeName  string         `json:"nodeName"`

@@ -186,7 +186,7 @@ func TestAStateDirectoryThatFails(t *testing.T) {
 				testutil.Until(t, "the version is there", func() bool { return strings.Contains(body(t, d), fmt.Sprint("lost ", version)) })
 			}
 			failed := stored(t, d, false)
-			if failed.Instance == before.Instance || !strings.Contains(failed.State.LastError, fault.err) || failed.State.FailedSince == nil {
+			if failed.Instance == before.Instance || !strings.Contains(failed.State.LastError, fault.err) || failed.State.FailedSince == nil || failed.Ready {
 				t.Errorf("%+v", failed.State)
 			}
 			if code, _, body := d.Ask(t, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "updates are not stored") {
@@ -196,6 +196,9 @@ func TestAStateDirectoryThatFails(t *testing.T) {
 			healed := stored(t, d, true)
 			d.PutFile(t, "a", fat("a", "kept"))
 			testutil.Until(t, "the version is there", func() bool { return strings.Contains(body(t, d), "kept") })
+			if !healed.Ready {
+				t.Error("the status is not ready")
+			}
 			if healed.Instance != failed.Instance {
 				t.Error("a further instance began when the disk was mended")
 			}
