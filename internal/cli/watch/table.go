@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -22,11 +21,10 @@ type tablePrinter struct {
 	w      io.Writer
 	headed bool
 	stream *poddiff.Stream
-	now    func() time.Time
 }
 
 func newTablePrinter(w io.Writer) *tablePrinter {
-	return &tablePrinter{w: w, stream: poddiff.NewStream(), now: time.Now}
+	return &tablePrinter{w: w, stream: poddiff.NewStream()}
 }
 
 func (p *tablePrinter) print(u *v1alpha1.Update) error {
@@ -36,9 +34,9 @@ func (p *tablePrinter) print(u *v1alpha1.Update) error {
 			return err
 		}
 	}
-	at := p.now()
+	at := "-" // of the current pods, and of a bookmark: the time here is no time of the daemon
 	if u.Time != nil {
-		at = u.Time.Local()
+		at = u.Time.Local().Format("15:04:05.000")
 	}
 	if u.Reset {
 		p.stream.Reset()
@@ -58,11 +56,11 @@ func (p *tablePrinter) print(u *v1alpha1.Update) error {
 	return nil
 }
 
-func (p *tablePrinter) row(at time.Time, op v1alpha1.Op, source, pod, changed string) error {
+func (p *tablePrinter) row(at string, op v1alpha1.Op, source, pod, changed string) error {
 	if source == "" {
 		source = "-"
 	}
-	return p.line(at.Format("15:04:05.000"), op, source, pod, cli.Cell(changed))
+	return p.line(at, op, source, pod, cli.Cell(changed))
 }
 
 func (p *tablePrinter) line(columns ...any) error {

@@ -16,7 +16,7 @@ import (
 func TestTheTableSaysWhatChanged(t *testing.T) {
 	var out bytes.Buffer
 	p := newTablePrinter(&out)
-	p.now = func() time.Time { return time.Date(2026, 11, 21, 1, 2, 3, 4e6, time.Local) }
+	at := time.Date(2026, 11, 21, 1, 2, 3, 4e6, time.Local)
 	pod := func(uid, image string) []*v1.Pod {
 		return []*v1.Pod{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: types.UID(uid)},
@@ -27,9 +27,9 @@ func TestTheTableSaysWhatChanged(t *testing.T) {
 	for _, u := range []*v1alpha1.Update{
 		{Op: v1alpha1.OpBookmark, InitialSyncComplete: true, Ready: &notReady, Revision: 1, Sources: map[string]v1alpha1.SourceState{"file": {}, "http": {}}},
 		{Op: v1alpha1.OpAdd, Source: "file", Pods: pod("1", "i:1")},
-		{Op: v1alpha1.OpUpdate, Source: "file", Pods: pod("1", "i:2")},
-		{Op: v1alpha1.OpRemove, Source: "file", Pods: pod("1", "i:2")},
-		{Op: v1alpha1.OpAdd, Source: "file", Pods: pod("2", "i:3")},
+		{Time: &at, Op: v1alpha1.OpUpdate, Source: "file", Pods: pod("1", "i:2")},
+		{Time: &at, Op: v1alpha1.OpRemove, Source: "file", Pods: pod("1", "i:2")},
+		{Time: &at, Op: v1alpha1.OpAdd, Source: "file", Pods: pod("2", "i:3")},
 		{Op: v1alpha1.OpAdd, Source: "http", Restored: true, Pods: pod("3", "i:9")},
 		{Op: v1alpha1.OpBookmark, Ready: &notReady, Revision: 8, Sources: map[string]v1alpha1.SourceState{"api": {}, "file": {Seen: true}, "http": {Restored: true}}},
 		{Op: v1alpha1.OpAdd, Source: "http"},
@@ -42,17 +42,17 @@ func TestTheTableSaysWhatChanged(t *testing.T) {
 		}
 	}
 	want := `TIME          OP            SOURCE  POD                                   CHANGED
-01:02:03.004  BOOKMARK      -       -                                     initial sync complete; waiting for sources: file, http; revision 1
-01:02:03.004  ADD           file    default/web                           i:1
+-             BOOKMARK      -       -                                     initial sync complete; waiting for sources: file, http; revision 1
+-             ADD           file    default/web                           i:1
 01:02:03.004  UPDATE        file    default/web                           spec.containers[c].image: i:1 → i:2
 01:02:03.004  REMOVE        file    default/web
 01:02:03.004  ADD           file    default/web                           recreated: spec.containers[c].image: i:2 → i:3
-01:02:03.004  ADD           http    default/web                           i:9 (restored)
-01:02:03.004  BOOKMARK      -       -                                     waiting for sources: api, http (restored); revision 8
-01:02:03.004  ADD           http    -                                     no pods
-01:02:03.004  BOOKMARK      -       -                                     all sources ready; revision 9
-01:02:03.004  HOUSEKEEPING  -       default/web                           not in any source
-01:02:03.004  BOOKMARK      -       -                                     reset: because
+-             ADD           http    default/web                           i:9 (restored)
+-             BOOKMARK      -       -                                     waiting for sources: api, http (restored); revision 8
+-             ADD           http    -                                     no pods
+-             BOOKMARK      -       -                                     all sources ready; revision 9
+-             HOUSEKEEPING  -       default/web                           not in any source
+-             BOOKMARK      -       -                                     reset: because
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -64,13 +64,12 @@ func TestControlCharactersInTheTableAreEscaped(t *testing.T) {
 	var out bytes.Buffer
 	table := newTablePrinter(&out)
 	table.headed = true
-	table.now = func() time.Time { return time.Date(2026, 11, 21, 1, 2, 3, 4e6, time.Local) }
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Image: "i\r\n"}}}}
 	pod.Namespace, pod.Name = "default", "web"
 	if err := table.print(&v1alpha1.Update{Op: v1alpha1.OpAdd, Source: "file", Pods: []*v1.Pod{pod}}); err != nil {
 		t.Fatal(err)
 	}
-	if want := `01:02:03.004  ADD           file    default/web                           i\r\n` + "\n"; out.String() != want {
+	if want := `-             ADD           file    default/web                           i\r\n` + "\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
