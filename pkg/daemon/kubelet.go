@@ -12,16 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/internal/smallfile"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
-// kubeletName is the name of the file in the state directory that remembers the version of the kubelet.
+// kubeletName is the name of the file in the state directory in which earlier versions remembered what is now the note of
+// the journal's log.
 const kubeletName = "kubelet.json"
-
-// beforeVersions is the version of the kubelet whose rules applied in releases that did not write that file.
-const beforeVersions = "1.36"
 
 // newFinder returns the finder of the node's kubelet.
 func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Registerer) *kubelet.Finder {
@@ -40,54 +39,59 @@ func (d *Daemon) newFinder(decoder *manifest.Decoder, registry prometheus.Regist
 	return kubelet.New(opts)
 }
 
-// kubelet returns what is remembered about the kubelet; nil if nothing is. If the file can't be read, report logs
-// the problem.
+// kubelet returns what is remembered about the kubelet; nil if nothing is. If that can't be read, report logs the
+// problem.
 func (s *state) kubelet() *kubelet.Memory {
 	if s.log == nil {
 		return nil
 	}
-	path := filepath.Join(s.dir, kubeletName)
-	data, err := smallfile.Read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if len(s.recovered.Sources) > 0 {
-			return &kubelet.Memory{Version: beforeVersions}
+	data, from := []byte(s.recovered.Note), "the journal"
+	if len(data) == 0 {
+		var err error
+		from = kubeletName
+		if data, err = smallfile.Read(filepath.Join(s.dir, kubeletName)); err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				s.forgotKubelet(from, err)
+			}
+			return nil
 		}
-		return nil
 	}
 	memory := new(kubelet.Memory)
-	if err == nil {
-		err = json.Unmarshal(data, memory)
-	}
+	err := json.Unmarshal(data, memory)
 	if err == nil {
 		_, err = manifest.ParseMinor(memory.Version)
 	}
 	if err != nil {
-		s.recovered.Problems = append(s.recovered.Problems, store.Problem{
-			File: kubeletName, Err: fmt.Errorf("reading the version of the kubelet: %w: if static pods have other UIDs now, set --kubelet-version", err),
-		})
+		s.forgotKubelet(from, err)
 		return nil
 	}
 	return memory
 }
 
-// restoredUIDs returns the UIDs of the restored pods of all sources.
-func (s *state) restoredUIDs() map[types.UID]bool {
-	uids := make(map[types.UID]bool)
-	for _, r := range s.restored {
+func (s *state) forgotKubelet(file string, err error) {
+	s.recovered.Problems = append(s.recovered.Problems, store.Problem{
+		File: file, Err: fmt.Errorf("reading the version of the kubelet: %w: if static pods have other UIDs now, set --kubelet-version", err),
+	})
+}
+
+// restoredUIDs returns the UIDs of the restored static pods, with their names.
+func (s *state) restoredUIDs() map[types.UID]types.NamespacedName {
+	uids := make(map[types.UID]types.NamespacedName)
+	for name, r := range s.restored {
+		if config.SourceKind(name) == config.ApiserverSource {
+			continue
+		}
 		for _, pod := range r.Pods {
-			uids[pod.UID] = true
+			uids[pod.UID] = types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 		}
 	}
 	return uids
 }
 
-// rememberKubelet writes what is known about the kubelet.
-func (s *state) rememberKubelet(m kubelet.Memory) error {
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return smallfile.Replace(filepath.Join(s.dir, kubeletName), string(data)+"\n")
+// rememberKubelet stores what is known about the kubelet with the journal: it decides the UIDs of the pods in it.
+func (s *state) rememberKubelet(m *kubelet.Memory) {
+	data, _ := json.Marshal(m) // it has only texts
+	s.log.Remember(string(data))
 }
 
 // setNode takes the Node of the apiserver; nil if it has none.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 
-	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/kubelet"
 )
 
 // stateIn returns a configuration with a state directory.
@@ -108,18 +109,23 @@ func TestTheRememberedKubeletCantBeRead(t *testing.T) {
 	}
 }
 
-// A state directory of a release that did not remember the kubelet is taken for one of 1.36. A new one is not.
-func TestAStateDirectoryWithoutAKubelet(t *testing.T) {
-	s, err := openState(stateIn(t.TempDir()), "node1", nil)
-	if err != nil {
+// What the journal remembers of the kubelet counts, and not the file of an earlier version, which may be old.
+func TestTheJournalRemembersTheKubelet(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, kubeletName), []byte(`{"version":"1.34","source":"state"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
-	if memory := s.kubelet(); memory != nil {
-		t.Errorf("a new directory remembers %+v", memory)
-	}
-	s.recovered.Sources = map[string]journal.Source{"file": {}}
-	if memory := s.kubelet(); memory == nil || memory.Version != "1.36" {
-		t.Errorf("an earlier release is taken for %+v", memory)
+	for _, want := range []string{"1.34", "1.36"} {
+		s, err := openState(stateIn(dir), "node1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if memory := s.kubelet(); memory == nil || memory.Version != want {
+			t.Errorf("%+v is remembered, want %s", memory, want)
+		}
+		s.rememberKubelet(&kubelet.Memory{Version: "1.36"})
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		_ = s.log.Run(ctx) // it was stopped
 	}
 }

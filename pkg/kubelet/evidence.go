@@ -149,12 +149,9 @@ func (f *Finder) Decoded(name types.NamespacedName, uid types.UID, grace time.Du
 	return s.uid
 }
 
-// seen returns the sandbox of a static pod, otherwise its mirror pod, otherwise nil.
+// seen returns the sandbox of a static pod, otherwise its mirror pod, otherwise its restored pod, otherwise nil.
 func (f *Finder) seen(name types.NamespacedName) *sighting {
-	if s := f.running[name]; s != nil {
-		return s
-	}
-	return f.mirrors[name]
+	return cmp.Or(f.running[name], f.mirrors[name], f.restored[name])
 }
 
 // Identified records which minor gives a pod the UID under which the kubelet runs it; 0 for none. It reports whether the pod
@@ -166,7 +163,7 @@ func (f *Finder) Identified(name types.NamespacedName, running types.UID, by man
 	if s == nil || s.uid != running {
 		return false // the pod has another sandbox by now
 	}
-	if by == 0 && f.opts.Restored[running] && !f.odd {
+	if _, restored := f.opts.Restored[running]; by == 0 && restored && !f.odd {
 		s.known = true // the UID of an earlier version of the manifest
 		return false
 	}

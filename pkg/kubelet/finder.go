@@ -53,9 +53,9 @@ type Options struct {
 	Node bool
 	// Remembered is the Memory of the last run; nil for none. Remember stores one; nil without a state directory.
 	Remembered *Memory
-	Remember   func(Memory) error
-	// Restored has the UIDs of the pods of the last run.
-	Restored map[types.UID]bool
+	Remember   func(*Memory)
+	// Restored has the static pods of the last run. Without Remembered, their UIDs show the version.
+	Restored map[types.UID]types.NamespacedName
 	// Presence says whether a kubelet runs on the node. With PresenceAuto, the Finder finds out. HealthzURL is the health
 	// check of the kubelet; empty for none.
 	Presence   Presence
@@ -91,6 +91,8 @@ type Finder struct {
 	running map[types.NamespacedName]*sighting
 	// mirrors has the mirror pods that a kubelet created.
 	mirrors map[types.NamespacedName]*sighting
+	// restored has the static pods of the last run if nothing else is remembered of it.
+	restored map[types.NamespacedName]*sighting
 	// odd means that the UIDs of the kubelet are adopted, because no rules give them.
 	odd bool
 	// decoded has the UID that the present rules give each static pod.
@@ -109,7 +111,12 @@ func New(opts Options) *Finder {
 		mirrors: make(map[types.NamespacedName]*sighting), decoded: make(map[types.NamespacedName]types.UID),
 	}
 	f.found = found{version: manifest.Base.String(), minor: manifest.Base, source: SourceBase}
-	if m := opts.Remembered; m != nil {
+	if m := opts.Remembered; m == nil {
+		f.restored = make(map[types.NamespacedName]*sighting)
+		for uid, name := range opts.Restored {
+			f.restored[name] = &sighting{source: SourceState, id: string(uid), uid: uid}
+		}
+	} else {
 		if minor, err := manifest.ParseMinor(m.Version); err == nil {
 			f.memory, f.odd = *m, m.Odd
 			for _, id := range m.Sandboxes {
@@ -132,7 +139,7 @@ func New(opts Options) *Finder {
 
 // Ask lists the sandboxes of the runtime. If it runs no static pods, Ask waits for the Node. It takes AskTimeout at most.
 func (f *Finder) Ask(ctx context.Context) {
-	defer f.remember(ctx)
+	defer f.remember()
 	if f.fixed() {
 		return
 	}
@@ -194,7 +201,7 @@ func (f *Finder) Run(ctx context.Context) error {
 		again := f.lookAgain()
 		again = f.decide() || again
 		f.report(ctx, patient)
-		f.remember(ctx)
+		f.remember()
 		if again {
 			f.opts.Decoder.Again()
 		}

@@ -199,6 +199,44 @@ func TestMemory(t *testing.T) {
 	w.want(33, SourceFlag)
 }
 
+// If nothing but the pods of the last run is known, their UIDs show the version.
+func TestRestoredPods(t *testing.T) {
+	for _, m := range manifest.Minors() {
+		t.Run(m.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.memory = nil
+			w.opts.Restored = map[types.UID]types.NamespacedName{"of-an-earlier-version": {Namespace: "default", Name: "api-node1"}}
+			for _, name := range []string{"web", "dns", "gone"} {
+				pod, _, err := manifest.NewDecoder("node1").For(m).DecodeFile(path(name), data(name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.opts.Restored[pod.UID] = types.NamespacedName{Namespace: "default", Name: pod.Name}
+			}
+			w.start()
+			if w.memory != nil {
+				t.Errorf("before the manifests are read, %+v is remembered", w.memory)
+			}
+			w.read("api", "dns", "web")
+			w.want(m, SourceState)
+			if _, same := w.opts.Restored[w.uid("web")]; !same {
+				t.Errorf("web has UID %s", w.uid("web"))
+			}
+			w.restart("web")
+			if w.want(m, SourceState); w.memory.Version != m.String() {
+				t.Errorf("%+v is remembered", w.memory)
+			}
+			other := manifest.Minor(35)
+			if m == other {
+				other = 36
+			}
+			w.run(other, "web") // what runs is better evidence
+			w.look("web")
+			w.want(other, SourceSandboxes)
+		})
+	}
+}
+
 func TestNode(t *testing.T) {
 	w := newWorld(t)
 	w.read("web")

@@ -2,12 +2,10 @@ package kubelet
 
 import (
 	"cmp"
-	"context"
 	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 )
 
 // maxSandboxes limits the number of sandboxes that are remembered. If there are more, the newest are remembered.
@@ -31,26 +29,22 @@ type Memory struct {
 }
 
 // remember stores what was found, if it has changed. It also stores the base, if nothing is known: the next release has
-// another base, and the pods must keep their UIDs.
-func (f *Finder) remember(ctx context.Context) {
+// another base, and the pods must keep their UIDs. An exception is a base beside restored pods, whose UIDs may show
+// another version when their manifests are decoded.
+func (f *Finder) remember() {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	memory := Memory{
 		Version: f.found.version, Source: f.found.source, Sandboxes: f.notNewer(), Node: cmp.Or(f.node, f.memory.Node), Odd: f.odd, Adopted: f.adopted(),
 	}
-	if f.found.source == SourceState {
+	if f.found.source == SourceState && f.memory.Version != "" {
 		memory.Version, memory.Source = f.memory.Version, f.memory.Source
 	}
-	store := f.opts.Remember != nil && !reflect.DeepEqual(memory, f.memory)
-	if store {
-		f.memory = memory
-	}
-	f.mu.Unlock()
-	if !store {
+	if f.opts.Remember == nil || f.found.source == SourceBase && len(f.restored) > 0 || reflect.DeepEqual(memory, f.memory) {
 		return
 	}
-	if err := f.opts.Remember(memory); err != nil {
-		klog.FromContext(ctx).Error(err, "Failed to remember the version of the kubelet")
-	}
+	f.memory = memory
+	f.opts.Remember(&memory)
 }
 
 // adopted returns Memory.Adopted.

@@ -189,7 +189,7 @@ func testOddUIDOfAnEditWhileDown(t *testing.T) {
 	pass(settles)
 	w.finder.decide()
 	w.read("web", "api")
-	w.opts.Restored = map[types.UID]bool{"odd": true, "odd-api": true}
+	w.opts.Restored = map[types.UID]types.NamespacedName{"odd": {}, "odd-api": {}}
 	w.restart()
 	edited := []byte(strings.Replace(string(data("web")), "image: i", "image: j", 1))
 	decode := func() types.UID {
@@ -218,7 +218,7 @@ func TestEditedWhileDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run(37, "web")
-		w.opts.Restored = map[types.UID]bool{"of-the-version-before": true}
+		w.opts.Restored = map[types.UID]types.NamespacedName{"of-the-version-before": {}}
 		w.sandboxes = nil
 		w.runAs("of-the-version-before", "web")
 		w.restart("web")

@@ -39,7 +39,7 @@ func randomUpgrades(t *testing.T, r *rand.Rand) {
 		w.look(names...)
 		w.finder.decide()
 		w.read(names...)
-		w.finder.remember(t.Context())
+		w.finder.remember()
 		if got := w.decoder.Minor(); got != last && w.finder.confirmed() {
 			t.Fatalf("the rules of %v, want %v, after\n%s", got, last, strings.Join(events, "\n"))
 		}

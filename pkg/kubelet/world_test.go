@@ -33,7 +33,7 @@ func newWorld(t *testing.T) *world {
 	w.opts = Options{
 		Presence: PresenceNo,
 		List:     func(context.Context) ([]*pleg.Pod, error) { return w.sandboxes, nil },
-		Remember: func(m Memory) error { w.memory = &m; return nil },
+		Remember: func(m *Memory) { w.memory = m },
 	}
 	w.start()
 	return w
@@ -50,7 +50,7 @@ func (w *world) start(pods ...string) {
 
 // restart starts it again, with what it remembered.
 func (w *world) restart(pods ...string) {
-	w.finder.remember(w.t.Context())
+	w.finder.remember()
 	w.opts.Remembered = w.memory
 	w.start(pods...)
 }

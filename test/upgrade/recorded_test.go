@@ -147,32 +147,41 @@ func recordedMachine(t *testing.T) *machine {
 	return m
 }
 
-// A daemon goes on with the state directory of the earlier version, and its subscriber resumes.
+// A daemon goes on with the state directory of the earlier version, and its subscriber resumes. The static pods keep the
+// UIDs that the earlier version gave them, which are those of kubelet 1.36. A later one also stored the version in a file.
 func TestRecordedStateDirectory(t *testing.T) {
 	now := current(t)
-	m := recordedMachine(t)
-	if err := os.CopyFS(filepath.Join(m.dir, "state"), os.DirFS(stateDir)); err != nil {
-		t.Fatal(err)
-	}
-	for _, pod := range append(recordedPods, "third") {
-		m.put(t, pod)
-	}
-	m.daemon(t, now, "--state-max-age", "87600h")
-	position, err := os.ReadFile(positionFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	instance, since, _ := strings.Cut(strings.TrimSpace(string(position)), " ")
-	if got := m.instance(t); got != instance {
-		t.Errorf("the instance is %s, want %s", got, instance)
-	}
-	s := run(t, now.probe, m.socket, "follow", instance, since)
-	s.says(t, "ADD third-node1")
-	if log := s.log.String(); log != "ADD second-node1\nADD third-node1\n" && !strings.HasPrefix(log, "ADD second-node1\nADD third-node1\nBOOKMARK") {
-		t.Errorf("the subscriber got\n%s", log)
-	}
-	if got := m.ask(t, now.podconfigd, "history"); !strings.Contains(got, "first-node1") || !strings.Contains(got, "third-node1") {
-		t.Errorf("the history is\n%s", got)
+	for name, file := range map[string]string{"no file": "", "file": `{"version":"1.36","source":"state"}`, "garbage": "{"} {
+		t.Run(name, func(t *testing.T) {
+			m := recordedMachine(t)
+			state := filepath.Join(m.dir, "state")
+			if err := os.CopyFS(state, os.DirFS(stateDir)); err != nil {
+				t.Fatal(err)
+			}
+			if file != "" {
+				testutil.WriteFile(t, filepath.Join(state, "kubelet.json"), file)
+			}
+			for _, pod := range append(recordedPods, "third") {
+				m.put(t, pod)
+			}
+			m.daemon(t, now, "--state-max-age", "87600h")
+			position, err := os.ReadFile(positionFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			instance, since, _ := strings.Cut(strings.TrimSpace(string(position)), " ")
+			if got := m.instance(t); got != instance {
+				t.Errorf("the instance is %s, want %s", got, instance)
+			}
+			s := run(t, now.probe, m.socket, "follow", instance, since)
+			s.says(t, "ADD third-node1")
+			if log := s.log.String(); log != "ADD second-node1\nADD third-node1\n" && !strings.HasPrefix(log, "ADD second-node1\nADD third-node1\nBOOKMARK") {
+				t.Errorf("the subscriber got\n%s", log)
+			}
+			if got := m.ask(t, now.podconfigd, "history"); !strings.Contains(got, "first-node1") || !strings.Contains(got, "third-node1") {
+				t.Errorf("the history is\n%s", got)
+			}
+		})
 	}
 }
 

@@ -31,6 +31,7 @@
 //     give the same ring, the same state, and Revision.
 //   - Sources has what is known of each source: when it was last seen, and what it stored
 //     itself, such as an ETag.
+//   - Note is what [Log.Remember] stored last: what else the next start needs so that the sets mean the same.
 //
 // A restored pod went through protobuf, where an empty list and a missing one are the
 // same. To find out whether a source's pod is the restored one, compare their protobuf
@@ -39,7 +40,7 @@
 // # Files
 //
 // A segment has a preamble with the format version, a header (instance, node name, boot
-// ID), a snapshot of the state that it starts from, then frames with sets. A frame has its
+// ID, note), a snapshot of the state that it starts from, then frames with sets. A frame has its
 // length, two checksums (CRC32C) and its body. A process appends only to segments that it
 // made itself: each start makes a new one. The header says how far the segment before it
 // counts. What follows there was cut.

@@ -134,6 +134,11 @@ func appendCeiling(dst []byte, ceiling int64) []byte {
 	return appendRecord(dst, kindCeiling, func(c *codec) { number(c, headerCeiling, &ceiling) })
 }
 
+// encodeNote returns the frame with a note.
+func encodeNote(note string) []byte {
+	return appendRecord(nil, kindNote, func(c *codec) { text(c, headerNote, &note) })
+}
+
 // takeover returns the frame that ends the preparation of a segment.
 func takeover() []byte { return appendRecord(nil, kindTakeover, func(*codec) {}) }
 
@@ -173,6 +178,11 @@ func decodeHeader(body []byte) (*header, error) {
 func decodeCeiling(body []byte) (ceiling int64, err error) {
 	err = decode(body, func(c *codec) { number(c, headerCeiling, &ceiling) })
 	return ceiling, err
+}
+
+func decodeNote(body []byte) (note string, err error) {
+	err = decode(body, func(c *codec) { text(c, headerNote, &note) })
+	return note, err
 }
 
 // setDecoder assembles a set, or a snapshot, from its pieces.

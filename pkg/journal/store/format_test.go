@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the directory of the present form
 
 // presentFormat is the directory of the present format. Each of the others was the present
 // one once. A later directory of the same version has more fields.
-const presentFormat = "testdata/format-1-passed"
+const presentFormat = "testdata/format-1-note"
 
 // goldenFiles returns segments with everything that the present format has.
 func goldenFiles(t *testing.T) map[string][]byte {
@@ -54,7 +54,7 @@ func goldenFiles(t *testing.T) map[string][]byte {
 			Pods: stored("api", 1007, pod("web", "web:1"), &v1.PodStatus{Phase: v1.PodFailed, PodIP: "10.0.0.7"}, nil),
 		}}},
 	}
-	first := withState(encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000, Passed: beginning}), nil)
+	first := withState(encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000, Passed: beginning, Note: "first"}), nil)
 	at := newState()
 	for _, set := range sets[:2] {
 		first = append(first, encoded(t, set)...)
@@ -62,7 +62,7 @@ func goldenFiles(t *testing.T) map[string][]byte {
 	}
 	first = appendCeiling(first, 6000)
 	second := encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now.Add(time.Second), Latest: at.latest, Passed: beginning + time.Second,
-		Base: 1003, Ceiling: 6000, Predecessor: 1, PredecessorSize: int64(len(first)), Rolled: true})
+		Base: 1003, Ceiling: 6000, Predecessor: 1, PredecessorSize: int64(len(first)), Rolled: true, Note: "second"})
 	begin := len(second)
 	second = beginFrame(second, kindPods)
 	for _, p := range at.sorted() {
@@ -74,7 +74,7 @@ func goldenFiles(t *testing.T) map[string][]byte {
 	if err := endFrame(second, begin); err != nil {
 		t.Fatal(err)
 	}
-	second = slices.Concat(withState(second, at.sources), takeover(), encoded(t, sets[2]), encoded(t, sets[3]), encodedAfter(t, sets[4], beginning+2*time.Minute))
+	second = slices.Concat(withState(second, at.sources), takeover(), encoded(t, sets[2]), encoded(t, sets[3]), encodeNote("third"), encodedAfter(t, sets[4], beginning+2*time.Minute))
 	return map[string][]byte{segmentName(1): append(first, encoded(t, sets[2])...), segmentName(2): appendStop(second, now.Add(time.Minute), beginning+time.Minute)}
 }
 
@@ -187,6 +187,7 @@ type (
 		Sets                     []goldenSet
 		Sources                  map[string]journal.Source
 		Problems                 []Problem
+		Note                     string `json:",omitempty"`
 	}
 	goldenSet struct {
 		First, Revision int64
@@ -229,7 +230,7 @@ func podOf(p *journal.Pod) goldenPod {
 }
 
 func goldenOf(r *Recovered) goldenRecovered {
-	out := goldenRecovered{r.Instance, r.Resumed, r.Reason, r.Revision, r.Reserved, r.Base, nil, nil, r.Sources, r.Problems}
+	out := goldenRecovered{r.Instance, r.Resumed, r.Reason, r.Revision, r.Reserved, r.Base, nil, nil, r.Sources, r.Problems, r.Note}
 	for _, p := range r.Pods {
 		out.Pods = append(out.Pods, podOf(p))
 	}

@@ -34,6 +34,8 @@ const (
 	kindTakeover kind = 'T'
 	// kindCeiling reserves revisions.
 	kindCeiling kind = 'C'
+	// kindNote replaces the note.
+	kindNote kind = 'N'
 	// kindStop ends a segment whose process stopped cleanly.
 	kindStop kind = 'E'
 )

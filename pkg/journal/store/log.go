@@ -259,6 +259,21 @@ func (l *Log) Append(set *journal.Set, show func(journal.Commit)) {
 	}
 }
 
+// Remember stores a note, which replaces the one before. A start has it together with the sets that were appended after it.
+// Like a set, it is stored later if that fails now. Remember does not wait.
+func (l *Log) Remember(note string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state.note = note
+	switch {
+	case l.mode == closed || l.closing:
+	case l.mode != failed:
+		l.enqueueLocked(encodeNote(note), nil)
+	case l.next != nil: // otherwise, the next segment begins with it
+		l.next.add(&entry{frames: encodeNote(note)})
+	}
+}
+
 func (l *Log) enqueueLocked(frames []byte, show func(journal.Commit)) {
 	l.numbered++
 	e := &entry{l.numbered, frames, show}

@@ -45,6 +45,7 @@ func (l *Log) prepareLocked() *preparation {
 		header: header{
 			Instance: l.instance, Node: l.opts.Node, BootID: l.opts.BootID, Created: l.opts.Now(),
 			Latest: l.state.latest, Passed: l.passing.passed(), Base: l.state.revision, Ceiling: l.state.ceiling,
+			Note: l.state.note,
 		},
 		from: l.numbered, pods: l.state.sorted(), sources: maps.Clone(l.state.sources), before: l.file,
 	}

@@ -43,6 +43,8 @@ type header struct {
 	// Rolled means that sets were written to the predecessor while this segment was prepared. The
 	// segment counts once a record in it confirms that it has these sets, too.
 	Rolled bool
+	// Note is the note of the log.
+	Note string
 }
 
 func (h *header) fields(c *codec) {
@@ -57,10 +59,14 @@ func (h *header) fields(c *codec) {
 	instant(c, 10, &h.Latest)
 	number(c, 11, &h.Passed)
 	boolean(c, 9, &h.Rolled)
+	text(c, headerNote, &h.Note)
 }
 
-// headerCeiling is also the field of a frame that reserves revisions.
-const headerCeiling = 6
+// headerCeiling is also the field of a frame that reserves revisions, and headerNote that of a frame with a note.
+const (
+	headerCeiling protowire.Number = 6
+	headerNote    protowire.Number = 12
+)
 
 // mark is where a set is in the sequence and in time. A clean stop has the times.
 type mark struct {

@@ -27,6 +27,8 @@ type Recovered struct {
 	// why it is new.
 	Resumed bool
 	Reason  string
+	// Note is the last note that was stored; empty for none.
+	Note string
 	// Problems are for the log of the daemon.
 	Problems []Problem
 }
@@ -99,11 +101,11 @@ func (r *recovery) run() error {
 	return nil
 }
 
-// reset drops the loaded state, but keeps the reserved revisions.
+// reset drops the loaded state, but keeps the reserved revisions and the note.
 func (r *recovery) reset() {
-	ceiling := r.state.ceiling
+	ceiling, note := r.state.ceiling, r.state.note
 	r.state, r.sets, r.pods = newState(), nil, nil
-	r.state.ceiling = ceiling
+	r.state.ceiling, r.state.note = ceiling, note
 }
 
 // chain sorts segments, and separates the segments that don't count. A segment between another
@@ -138,6 +140,7 @@ func (r *recovery) find(number uint64, name string) {
 		return
 	}
 	r.state.ceiling = max(r.state.ceiling, s.header.Ceiling)
+	r.state.note = cmp.Or(s.header.Note, r.state.note)
 	r.segments = append(r.segments, s)
 }
 
@@ -224,6 +227,7 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 		return nil
 	})
 	r.state.ceiling = max(r.state.ceiling, r.end.ceiling)
+	r.state.note = cmp.Or(r.end.note, s.header.Note, r.state.note)
 	if s.header.Latest.After(r.state.latest) {
 		r.state.latest = s.header.Latest
 	}
@@ -287,7 +291,7 @@ func (r *recovery) reserved() int64 {
 
 // result returns the result for the journal.
 func (r *recovery) result() *Recovered {
-	result := &Recovered{Reason: r.fresh(), Problems: r.problems}
+	result := &Recovered{Reason: r.fresh(), Note: r.state.note, Problems: r.problems}
 	pods := r.pods
 	if n := len(r.segments); n > 0 && r.end.err != nil {
 		result.Problems = append(result.Problems, Problem{File: r.segments[n-1].name,

@@ -139,6 +139,8 @@ type tail struct {
 	time     time.Time
 	ceiling  int64
 	sets     int
+	// note is the last note; empty if no record has one.
+	note string
 	// known is the time that had passed at the last record that has it; zero if no record has it.
 	known known
 	// stopped means that the last record is a clean stop. counts means that the segment
@@ -184,6 +186,10 @@ func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(
 	case kindCeiling:
 		ceiling, err := decodeCeiling(body)
 		t.ceiling = max(t.ceiling, ceiling)
+		return err
+	case kindNote:
+		note, err := decodeNote(body)
+		t.note = note
 		return err
 	case kindTakeover:
 		t.counts = true

@@ -16,6 +16,7 @@ import (
 // state is the result of the sets. It shares its pods with the journal.
 type state struct {
 	revision, ceiling int64
+	note              string
 	// latest is the latest time of all sets.
 	latest  time.Time
 	pods    map[podKey]kept

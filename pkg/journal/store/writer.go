@@ -175,7 +175,7 @@ func (l *Log) failLocked(err error) {
 		l.writers.Go(func() { _ = file.Close() }) // it is not used again, so its error does not matter
 		l.file, l.current = nil, nil
 	}
-	l.queue, l.inflight = slices.Concat(l.inflight, l.queue), nil
+	l.queue, l.inflight = slices.DeleteFunc(slices.Concat(l.inflight, l.queue), func(e *entry) bool { return e.show == nil }), nil
 	l.next = nil
 	l.retry = syncEvery
 	l.retryAt = time.Now().Add(l.retry)

@@ -1,0 +1,203 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/e2e"
+)
+
+// uids waits until the daemon is ready, and returns the UIDs of its pods and its status.
+func uids(t *testing.T, d *e2e.Daemon) (map[string]types.UID, *v1alpha1.Status) {
+	t.Helper()
+	var status *v1alpha1.Status
+	testutil.Eventually(t, func() (err error) {
+		if status, err = d.Client.Status(t.Context()); err == nil && !status.Ready {
+			err = fmt.Errorf("it is not ready: %+v", status.Sources)
+		}
+		return err
+	})
+	list, err := d.Client.Pods(t.Context())
+	if err != nil || len(list.Items) == 0 {
+		t.Fatalf("%d pods, %v", len(list.Items), err)
+	}
+	all := make(map[string]types.UID)
+	for i := range list.Items {
+		all[list.Items[i].Name] = list.Items[i].UID
+	}
+	return all, status
+}
+
+// restartForUIDs kills the daemon, and starts it again without --kubelet-version after the change. It returns whether the
+// pods have the UIDs of before.
+func restartForUIDs(t *testing.T, d *e2e.Daemon, state string, change func()) (kept bool, _ *e2e.Daemon) {
+	t.Helper()
+	before, _ := uids(t, d)
+	d = d.Again(t, change, "--state-dir", state)
+	after, status := uids(t, d)
+	kept = maps.Equal(before, after)
+	if !kept { // log and status say which rules are followed, and why
+		if k := status.Kubelet; k.Source != "base" || k.Rules != "1.37" {
+			t.Errorf("the UIDs changed, and the status is %+v", k)
+		}
+		testutil.Until(t, "the log says it", func() bool {
+			return strings.Contains(d.Log.String(), `"Following the rules of a kubelet" version="1.37"`)
+		})
+	}
+	return kept, d
+}
+
+// What decides the UIDs of static pods is in the journal. No other file of the state directory changes them, whatever is in it
+// or if it is missing, nor does a journal that can't be written. If the journal itself is lost, log and status say which rules are followed.
+func TestTheUIDsAndTheFilesOfTheStateDirectory(t *testing.T) {
+	t.Parallel()
+	change := map[string]func(t *testing.T, path string){
+		"absent": func(t *testing.T, path string) {
+			if err := os.RemoveAll(path); err != nil {
+				t.Error(err)
+			}
+		},
+		"empty":   func(t *testing.T, path string) { testutil.WriteFile(t, path, "") },
+		"garbage": func(t *testing.T, path string) { testutil.WriteFile(t, path, "garbage \x00\xff garbage") },
+		"older":   func(t *testing.T, path string) { testutil.WriteFile(t, path, older(filepath.Base(path))) },
+		"a directory": func(t *testing.T, path string) {
+			_ = os.Remove(path)
+			_ = os.MkdirAll(filepath.Join(path, "in it"), 0o755)
+		},
+		"unchanged": func(*testing.T, string) {},
+	}
+	for file, lost := range map[string]bool{"journal-0000000001.log": true, "lock": false, "access-rules": false, "kubelet.json": false} {
+		for what, change := range change {
+			t.Run(file+" "+what, func(t *testing.T) {
+				t.Parallel()
+				for _, first := range []bool{true, false} {
+					d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
+					state := filepath.Join(d.Dir, "state")
+					if err := os.MkdirAll(state, 0o700); err != nil {
+						t.Fatal(err)
+					}
+					d.Mkdir(t)
+					d.Put(t, "web", "image")
+					d.Put(t, "api", "image")
+					if first {
+						change(t, filepath.Join(state, file))
+					}
+					d = e2e.Start(t, d.Dir, "--state-dir", state, "--kubelet-version", "1.36")
+					if file == "lock" && what == "a directory" {
+						continue // nothing is stored
+					}
+					kept, d := restartForUIDs(t, d, state, func() {
+						if !first {
+							change(t, filepath.Join(state, file))
+						}
+					})
+					if want := first || !lost || what == "unchanged"; kept != want {
+						t.Errorf("first start: %t, the UIDs are kept: %t", first, kept)
+					}
+					if kept, _ := restartForUIDs(t, d, state, func() {}); !kept {
+						t.Errorf("first start: %t: with nothing changed, the UIDs change", first)
+					}
+				}
+			})
+		}
+	}
+}
+
+// older returns what an earlier version could have left in the file: kubelet.json of an older kubelet.
+func older(file string) string {
+	if file == "kubelet.json" {
+		return `{"version":"1.34","source":"sandboxes"}`
+	}
+	return "none 1"
+}
+
+// A disk that is full at the first start, or a state directory that is removed or can't be written, changes no UID.
+func TestTheUIDsAndAStateDirectoryThatFails(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before, during, between func(t *testing.T, d *e2e.Daemon, disk string)
+	}{
+		"full at the first start": {
+			before: func(t *testing.T, d *e2e.Daemon, disk string) { fill(t, d, disk, "") },
+			during: func(t *testing.T, d *e2e.Daemon, disk string) {
+				stored(t, d, false)
+				_ = os.Remove(filepath.Join(disk, "filler"))
+			},
+		},
+		"removed": {during: func(t *testing.T, d *e2e.Daemon, disk string) {
+			stored(t, d, true)
+			if err := os.RemoveAll(filepath.Join(disk, "state")); err != nil {
+				t.Fatal(err)
+			}
+			stored(t, d, false)
+		}},
+		"not writable at the restart": {between: func(t *testing.T, _ *e2e.Daemon, disk string) {
+			if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if os.Geteuid() != 0 {
+				t.Skip("mounts a file system, which takes root")
+			}
+			d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
+			disk := filepath.Join(d.Dir, "disk")
+			if err := os.Mkdir(disk, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+			mountTmpfs("2m")(t, disk)
+			d.Mkdir(t)
+			d.Put(t, "web", "image")
+			if test.before != nil {
+				test.before(t, d, disk)
+			}
+			state := filepath.Join(disk, "state")
+			d = e2e.Start(t, d.Dir, "--state-dir", state, "--kubelet-version", "1.36")
+			uids(t, d)
+			if test.during != nil {
+				test.during(t, d, disk)
+			}
+			stored(t, d, true)
+			kept, _ := restartForUIDs(t, d, state, func() {
+				if test.between != nil {
+					test.between(t, d, disk)
+				}
+			})
+			if !kept {
+				t.Error("the UIDs changed")
+			}
+		})
+	}
+}
+
+// All manifests are edited while the daemon is down, so that no UID of the last run shows the rules.
+func TestTheUIDsOfManifestsThatWereEdited(t *testing.T) {
+	t.Parallel()
+	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
+	state := filepath.Join(d.Dir, "state")
+	d.Mkdir(t)
+	d.Put(t, "web", "image:1")
+	d = e2e.Start(t, d.Dir, "--state-dir", state, "--kubelet-version", "1.36")
+	uids(t, d)
+	d = d.Again(t, func() { d.Put(t, "web", "image:2") }, "--state-dir", state)
+	got, status := uids(t, d)
+	if k := status.Kubelet; k.Rules != "1.36" || k.Source != "state" {
+		t.Errorf("%+v", k)
+	}
+	d = d.Again(t, func() {}, "--kubelet-version", "1.36")
+	if want, _ := uids(t, d); !maps.Equal(got, want) {
+		t.Errorf("UIDs %v, and by the rules of 1.36 %v", got, want)
+	}
+}
