@@ -57,8 +57,9 @@ Pass one or more names to select pods by name. A NAME can be NAMESPACE/NAME. Tha
 can be the name in its manifest, without the name of the node. An exact name wins.
 
 The flags and the output formats are those of kubectl get, but for go-template, custom-columns
-and --sort-by: for these, run "podconfigd proxy" and kubectl. The table has columns of its own.
-Two sources can have a pod of the same name: the list has both.
+and --sort-by: for these, run "podconfigd proxy" and kubectl. The table has the columns of kubectl, and
+the source of each pod. The age of a static pod begins when its source first delivered it. Two sources can
+have a pod of the same name: the list has both.
 
 With --watch, the command prints the pods, and then each pod that changes, also across restarts
 of the daemon. As in the Kubernetes API, there is then one pod for each name. A removed pod is
@@ -117,12 +118,9 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	table := o.output == "" || o.output == "wide"
 	var printer printers.ResourcePrinter
 	if table {
-		printer = &podPrinter{
-			client: c, ctx: ctx,
-			delegate: printers.NewTablePrinter(printers.PrintOptions{
-				NoHeaders: o.noHeaders, Wide: o.output == "wide", ShowLabels: o.showLabels, ColumnLabels: o.labelColumns,
-			}),
-		}
+		printer = podPrinter{printers.NewTablePrinter(printers.PrintOptions{
+			NoHeaders: o.noHeaders, WithNamespace: o.namespace == "", Wide: o.output == "wide", ShowLabels: o.showLabels, ColumnLabels: o.labelColumns,
+		})}
 	} else if printer, err = objectprint.New(o.output, objectprint.Options{ShowManagedFields: o.managed, Terminal: cli.IsTerminal(out)}); err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}

@@ -227,9 +227,7 @@ func (w *podWatch) take(kind apiwatch.EventType, data []byte) error {
 	if kind != apiwatch.Bookmark && w.selects(&object) {
 		err = cmp.Or(w.print(kind, &object), w.flush())
 	}
-	if _, ok := errors.AsType[*noRuntimeError](err); !ok { // otherwise the daemon sends it again
-		w.revision, w.fresh = object.GetResourceVersion(), false
-	}
+	w.revision, w.fresh = object.GetResourceVersion(), false
 	return err
 }
 

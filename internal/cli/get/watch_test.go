@@ -19,7 +19,6 @@ import (
 type watchDaemon struct {
 	mu             sync.Mutex
 	lists, watches []string
-	runtime        []int // status codes
 	end            context.CancelFunc
 	queries        []string
 }
@@ -38,11 +37,7 @@ func (d *watchDaemon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.URL.Path != "/api/v1/pods":
-		code := http.StatusNotFound
-		if len(d.runtime) > 0 {
-			code, d.runtime = d.runtime[0], d.runtime[1:]
-		}
-		w.WriteHeader(code)
+		w.WriteHeader(http.StatusNotFound)
 	case r.URL.Query().Has("watch"):
 		d.queries = append(d.queries, r.URL.Query().Get("resourceVersion"))
 		_, _ = io.WriteString(w, next(&d.watches))
@@ -97,20 +92,6 @@ func TestWatchPodsOverALostRevision(t *testing.T) {
 				t.Errorf("%s: got %s, want %s", flag, got, want)
 			}
 		})
-	}
-}
-
-// A pod that could not be printed, because the runtime was not known, is printed later.
-func TestWatchPodsThatCouldNotBePrinted(t *testing.T) {
-	t.Parallel()
-	d := &watchDaemon{
-		runtime: []int{http.StatusInternalServerError},
-		lists:   []string{watchList(2)},
-		watches: []string{`{"type":"ADDED","object":` + watchPod("a", 3) + `}`, `{"type":"ADDED","object":` + watchPod("a", 3) + `}`},
-	}
-	got := watchPods(t, d, "--watch")
-	if !strings.HasPrefix(got, "default   a ") || strings.Join(d.queries, " ") != "2 2 3" {
-		t.Errorf("got %q, after watches from %v", got, d.queries)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -99,6 +100,40 @@ func TestGetPodsPrintsAsKubectl(t *testing.T) {
 				t.Errorf("get pods %q: %v\n%s\nkubectl:\n%s", args, err, got, wanted)
 			}
 		}
+	}
+}
+
+// The table of get pods begins with the columns of kubectl's.
+func TestGetPodsHasTheColumnsOfKubectl(t *testing.T) {
+	t.Parallel()
+	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
+	putSorted(t, d)
+	d = e2e.Start(t, d.Dir)
+	has(t, d, len(sortedPods))
+	kubectl := d.Kubectl(t)
+	ages := regexp.MustCompile(` \d+s( |\n)`) // a second can pass between two commands
+	// table returns the rows without spaces between the columns.
+	table := func(out []byte, err error) []string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ages.ReplaceAllString(string(out), " AGE$1")
+		return strings.Split(strings.TrimSpace(regexp.MustCompile(`  +`).ReplaceAllString(text, "|")), "\n")
+	}
+	for _, args := range []string{"-A", "-A -o wide", "-n prod", "-n prod -o wide", "-n prod --no-headers", "-n default web-node1"} {
+		t.Run(args, func(t *testing.T) {
+			fields := append([]string{"get", "pods"}, strings.Fields(args)...)
+			got := table(exec.Command(e2e.Binary, append(fields, "--socket", d.Socket)...).Output())
+			want := table(kubectl.Command(t, fields...).Output())
+			if len(got) != len(want) {
+				t.Fatalf("%q, kubectl: %q", got, want)
+			}
+			for i := range want {
+				if row := strings.TrimSuffix(want[i], "|"); !strings.HasPrefix(got[i], row+"|SOURCE") && !strings.HasPrefix(got[i], row+"|file") {
+					t.Errorf("%q, kubectl: %q", got[i], want[i])
+				}
+			}
+		})
 	}
 }
 

@@ -146,7 +146,7 @@ func TestTheCommands(t *testing.T) {
 		return string(out), err
 	}
 	for _, test := range []struct{ args, want string }{
-		{"get pods", "NAMESPACE   NAME      SOURCE   CONTAINERS   SEEN\ndefault     a-node1   file     1 "},
+		{"get pods", "NAMESPACE   NAME      READY   STATUS    RESTARTS   AGE   SOURCE\ndefault     a-node1   0/1     Pending   0 "},
 		{"get pods -o name", "pod/a-node1\n"},
 		{"get pods -o wide", "nginx:1\n"},
 		{"get pods -n other", "No resources found\n"},

@@ -67,7 +67,7 @@ func TestStatusFromTheRuntime(t *testing.T) {
 				t.Errorf("the container's status is %+v", c)
 			}
 			sameStatus(t, d, status)
-			matches(t, d, []string{"get", "pods"}, `(?m)^default +web-node1 +file +1/1 +`)
+			matches(t, d, []string{"get", "pods"}, `(?m)^default +web-node1 +1/1 +`)
 			matches(t, d, []string{"status", "web"}, `^Health: +Healthy: all containers run and are ready\n`,
 				`(?m)^Status: +Running, 1/1 ready, 1 `, `(?m)^Sandbox: +created \S+ ago$`, `(?m)^\S+ +running +true +1 +\S+ `)
 
