@@ -17,8 +17,6 @@ func ChangeOf(r *v1alpha1.HistoryRecord) string {
 		return r.Gap
 	case r.Name == "" && r.Op == v1alpha1.OpAdd:
 		return "first set, nothing changed"
-	case r.Replaced:
-		return "replaced"
 	case len(r.Changes) == 0:
 		return ""
 	case r.Op == v1alpha1.OpAdd:

@@ -147,8 +147,14 @@ func show(v any) string {
 	return s
 }
 
-// Unified returns the unified diff of the manifests of two versions of a pod. One version can be nil.
+// Unified returns the unified diff of the manifests of two versions of a pod. One version can be nil. The UID of a static pod
+// changes with each edit, so the diff of two versions has none.
 func Unified(before, after *v1.Pod) (string, error) {
+	if before != nil && after != nil {
+		was, is := *before, *after
+		was.UID, is.UID = "", ""
+		before, after = &was, &is
+	}
 	was, old, err := named(before)
 	if err != nil {
 		return "", err

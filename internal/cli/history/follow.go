@@ -50,7 +50,7 @@ func (r *reader) followHistory(ctx context.Context, p historyPrinter) error {
 	seen := &newest{changes: make(map[change]bool)}
 	failure := ""
 	for first := true; ; first = false {
-		for record, err := range r.records(ctx) {
+		for record, err := range r.lines(r.records(ctx), false) {
 			switch {
 			case ctx.Err() != nil:
 				return nil // the command was interrupted

@@ -24,6 +24,8 @@ type Options struct {
 	pod    cli.PodFlags
 	output string
 	follow bool
+	// last is the maximum number of changes; 0 for all.
+	last int
 	// stateDir is read instead of asking the daemon. fallback is read if no daemon runs. It is
 	// empty for a daemon of another machine.
 	stateDir, fallback string
@@ -47,8 +49,9 @@ The daemon keeps the history in its --state-dir. If no daemon serves the socket,
 command reads ` + defaultStateDir + `. With --state-dir, it reads that directory and does
 not connect to a daemon.
 
-An edited static pod has another UID. Its change is a REMOVE and an ADD. A line with the
-operation GAP says that changes are missing, and why.
+An edited static pod has another UID. The table and --diff show the edit as one ADD, which says
+what changed. With -o, it is a REMOVE with replaced: true, and an ADD. A line with the operation
+GAP says that changes are missing, and why.
 
 With POD, show only its changes. POD is NAME or NAMESPACE/NAME. The name of a static pod can
 be that in its manifest, without the name of the node. An exact name wins.
@@ -60,7 +63,7 @@ With -o json, the command prints one change per line.`,
   podconfigd history --since 10m
 
   # Show the last changes
-  podconfigd history --newest | head
+  podconfigd history --last 10
 
   # Show what changed in an hour
   podconfigd history --since 2026-01-02T15:00:00Z --until 2026-01-02T16:00:00Z
@@ -99,6 +102,7 @@ With -o json, the command prints one change per line.`,
 	f.StringVar(&opts.Since, "since", "", "Show changes since a time, for example 2026-01-02T15:04:05Z, or since a period before now, for example 10m. If empty, shows all.")
 	f.StringVar(&opts.Until, "until", "", "Show changes until a time or until a period before now, in the form of --since. If empty, shows all.")
 	f.BoolVar(&opts.Newest, "newest", false, "Show the newest change first.")
+	f.IntVar(&opts.last, "last", 0, "Show only this number of changes, the last ones. If 0, shows all.")
 	f.StringVar(&opts.pod.Pod, "pod", "", "Select the changes of one pod, as POD.")
 	f.StringVarP(&opts.pod.Namespace, "namespace", "n", "", "Select the changes of the pods of one namespace.")
 	f.BoolVarP(&opts.follow, "follow", "f", false, "After the history, print each further change.")
@@ -129,7 +133,9 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	}
 	p := newHistoryPrinter(o.output, o.Pods, streams.Out)
 	if !o.follow {
-		return printHistory(p, r.records(ctx), streams.ErrOut)
+		newestFirst := o.Newest
+		o.Newest = o.Newest || o.last > 0
+		return printHistory(p, o.lines(r.records(ctx), newestFirst), streams.ErrOut)
 	}
 	return r.followHistory(ctx, p)
 }
@@ -150,8 +156,11 @@ func (o *Options) selection(now time.Time) (selection history.Options, err error
 	if !selection.Until.IsZero() && selection.Since.After(selection.Until) {
 		errs = append(errs, errors.New("--since is later than --until"))
 	}
-	if o.follow && (o.Until != "" || o.Newest) {
-		errs = append(errs, errors.New("--follow can't be used with --until or --newest"))
+	if o.follow && (o.Until != "" || o.Newest || o.last > 0) {
+		errs = append(errs, errors.New("--follow can't be used with --until, --newest or --last: use --since"))
+	}
+	if o.last < 0 {
+		errs = append(errs, fmt.Errorf("--last: expected a number of changes, got %d", o.last))
 	}
 	if o.pod.Pod != "" {
 		name, err := o.pod.Name()

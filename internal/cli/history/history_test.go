@@ -58,7 +58,7 @@ func historyOf() iter.Seq2[*v1alpha1.HistoryRecord, error] {
 func printed(t *testing.T, output string, withDiff bool) string {
 	t.Helper()
 	var out, notes bytes.Buffer
-	if err := printHistory(newHistoryPrinter(output, withDiff, &out), historyOf(), &notes); err != nil || notes.Len() > 0 {
+	if err := printHistory(newHistoryPrinter(output, withDiff, &out), (&Options{output: output}).lines(historyOf(), false), &notes); err != nil || notes.Len() > 0 {
 		t.Fatal(err, &notes)
 	}
 	return out.String()
@@ -67,7 +67,6 @@ func printed(t *testing.T, output string, withDiff bool) string {
 func TestTheTableOfHistory(t *testing.T) {
 	want := `TIME                  OP       SOURCE   POD           FILE                  OWNER                   MODE   CHANGED
 2026-11-22 01:02:03   ADD      file     default/web   /m/a\x1b[31m\n.yaml   root:root               0640
-2026-11-22 01:02:03   REMOVE   file     default/web   /m/a\x1b[31m\n.yaml   root:root               0640   replaced
 2026-11-22 01:02:03   ADD      file     default/web   /m/web.yaml           3999999999:3999999998   0666   recreated: spec.containers[c].image: i:1 → i:2
 2026-11-22 01:02:03   UPDATE   api      default/db    -                     -                       -      a; b; c; and 1 more
 2026-11-22 01:02:03   ADD      http     -             -                     -                       -      first set, nothing changed
@@ -97,11 +96,10 @@ func TestTheDiffsOfHistory(t *testing.T) {
 +    name: c
 +    resources: {}
 +status: {}
-2026-11-22 01:02:03  REMOVE  file  default/web  /m/a\x1b[31m\n.yaml  root:root  0640
 2026-11-22 01:02:03  ADD  file  default/web  /m/web.yaml  3999999999:3999999998  0666
 --- default/web
 +++ default/web
-@@ -8,7 +8,7 @@
+@@ -7,7 +7,7 @@
    containers:
    - args:
      - "\e[31m"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -48,6 +49,44 @@ func printHistory(p historyPrinter, records iter.Seq2[*v1alpha1.HistoryRecord, e
 		fmt.Fprintln(notes, "No changes found")
 	}
 	return p.flush()
+}
+
+// lines returns the changes that are printed. In the table and with --diff, an edit of a static pod is one line: its ADD.
+// With --last, lines returns only the last changes.
+func (o *Options) lines(changes records, newestFirst bool) records {
+	shown := func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+		for record, err := range changes {
+			if record != nil && record.Replaced && o.output == "" {
+				continue
+			}
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+	if o.last == 0 {
+		return shown
+	}
+	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+		var last []*v1alpha1.HistoryRecord
+		for record, err := range shown {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if last = append(last, record); len(last) == o.last {
+				break
+			}
+		}
+		if !newestFirst {
+			slices.Reverse(last)
+		}
+		for _, record := range last {
+			if !yield(record, nil) {
+				return
+			}
+		}
+	}
 }
 
 // recordPrinter prints each change as an object.
@@ -107,9 +146,6 @@ func (p *diffPrinter) print(r *v1alpha1.HistoryRecord) error {
 	}
 	if _, err := fmt.Fprintln(p.w, strings.Join(row, "  ")); err != nil {
 		return err
-	}
-	if r.Replaced {
-		return nil // the ADD has the difference
 	}
 	lines, err := poddiff.Unified(r.Before, r.Pod)
 	if err != nil {

@@ -78,7 +78,9 @@ func (d *detail) historyLines(records []*v1alpha1.HistoryRecord, diff bool) (lin
 		return []string{d.m.styles.dim.Styled("no changes")}
 	}
 	for _, r := range records {
-		lines = append(lines, d.m.recordLines(r, diff)...)
+		if !r.Replaced { // the ADD has the difference
+			lines = append(lines, d.m.recordLines(r, diff)...)
+		}
 	}
 	return lines
 }
@@ -132,9 +134,6 @@ func (m *model) recordLines(r *v1alpha1.HistoryRecord, diff bool) []string {
 	if r.File != nil {
 		head += "  " + clean(r.File.Path)
 	}
-	if r.Replaced {
-		head += s.dim.Styled("  replaced")
-	}
 	lines := []string{head}
 	if !diff {
 		for _, change := range r.Changes {
@@ -142,12 +141,9 @@ func (m *model) recordLines(r *v1alpha1.HistoryRecord, diff bool) []string {
 		}
 		return lines
 	}
-	if !r.Replaced { // otherwise the ADD has the difference
-		text, err := poddiff.Unified(r.Before, r.Pod)
-		if err != nil {
-			text = err.Error()
-		}
-		lines = append(lines, m.diffLines(text)...)
+	text, err := poddiff.Unified(r.Before, r.Pod)
+	if err != nil {
+		text = err.Error()
 	}
-	return append(lines, "")
+	return append(append(lines, m.diffLines(text)...), "")
 }
