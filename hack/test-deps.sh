@@ -8,7 +8,7 @@ set -euo pipefail
 # needs runc. strace makes system calls fail. Prometheus runs the dashboard's queries and the alerts. An ext4 becomes read-only at an error. The race
 # detector needs cgo, and cgo needs a C compiler. tmux is the terminal of "podconfigd top".
 # systemd runs the units of deploy/systemd, and rpm installs a package.
-# The documentation uses pkill and openssl.
+# The documentation uses openssl.
 deps=(
 	vim.tiny=vim-tiny
 	rsync=rsync
@@ -25,7 +25,6 @@ deps=(
 	rpm=rpm
 	cc=gcc
 	tmux=tmux
-	pkill=procps
 	openssl=openssl
 )
 

@@ -13,9 +13,11 @@ import (
 // disguised is a command in a block that is not run.
 var disguised = regexp.MustCompile(`(?m)^(\$ |#? ?(sudo )?(podconfigd|kubectl|curl|systemctl|apt-get|dpkg|go|make|grpcurl) )`)
 
-// ends is a command that ends only what the page has started, and no other program of the reader.
-// Its groups are the program, or the program with arguments.
-var ends = regexp.MustCompile(`^pkill (?:-[A-Z]+ )?(?:-x ([a-z]+)|-f '\^?([^ ']+ [^']+)')$`)
+// ends is a command that ends only what the page has started. Its group is the file with the process ID.
+var ends = regexp.MustCompile(`^kill (?:-[A-Z]+ )?"\$\(cat ([a-z]+\.pid)\)"$`)
+
+// kills is a command that can end other programs of the reader.
+var kills = regexp.MustCompile(`\b(pkill|killall|kill)\b`)
 
 // fault says what is wrong with a block, if anything is.
 func (b *block) fault(functions map[string]bool) string {
@@ -33,8 +35,8 @@ func (b *block) fault(functions map[string]bool) string {
 			return "no line begins with \"$ \""
 		}
 		for _, st := range b.steps() {
-			if strings.HasPrefix(st.command, "pkill ") && !ends.MatchString(st.command) {
-				return "a command can end other programs: use pkill with -x PROGRAM or -f 'PROGRAM ARGUMENT': " + st.command
+			if kills.MatchString(st.command) && !ends.MatchString(st.command) {
+				return "a command can end other programs: use kill \"$(cat PROGRAM.pid)\": " + st.command
 			}
 		}
 		return ""
@@ -103,23 +105,23 @@ func TestEveryBlockIsRun(t *testing.T) {
 
 func TestFaultsOfBlocks(t *testing.T) {
 	for name, test := range map[string]struct{ markdown, want string }{
-		"a shell block":               {"```sh\nls\n```", "nothing runs"},
-		"no language":                 {"```\nls\n```", "nothing runs"},
-		"a command in text":           {"```text\npodconfigd watch\n```", "not in a console block"},
-		"no prompt":                   {"```console\nls\n```", "no line begins"},
-		"unknown test":                {"<!-- run by TestNone -->\n```sh\nls\n```", "no test is called TestNone"},
-		"unknown target":              {"<!-- run by make none -->\n```sh\nls\n```", "no such target"},
-		"target":                      {"<!-- run by make test -->\n```sh\nls\n```", ""},
-		"unknown script":              {"<!-- run by none.txtar -->\n```sh\nls\n```", "no such file"},
-		"another text":                {"<!-- README.md -->\n```text\nnot there\n```", "does not have this text"},
-		"unknown file":                {"<!-- none.go -->\n```go\nx\n```", "no such file"},
-		"a command that runs":         {"```console\n$ ls\n```", ""},
-		"pkill by command line":       {"```console\n$ pkill -f server\n```", "can end other programs"},
-		"pkill by prefix":             {"```console\n$ pkill server\n```", "can end other programs"},
-		"pkill of a name":             {"```console\n$ pkill -KILL -x server\n```", ""},
-		"pkill by whole command line": {"```console\n$ pkill -f '^bin/server -v'\n```", ""},
-		"test":                        {"<!-- run by TestX -->\n```sh\nls\n```", ""},
-		"text of a file":              {"<!-- README.md -->\n```text\n# podconfigd\n```", ""},
+		"a shell block":            {"```sh\nls\n```", "nothing runs"},
+		"no language":              {"```\nls\n```", "nothing runs"},
+		"a command in text":        {"```text\npodconfigd watch\n```", "not in a console block"},
+		"no prompt":                {"```console\nls\n```", "no line begins"},
+		"unknown test":             {"<!-- run by TestNone -->\n```sh\nls\n```", "no test is called TestNone"},
+		"unknown target":           {"<!-- run by make none -->\n```sh\nls\n```", "no such target"},
+		"target":                   {"<!-- run by make test -->\n```sh\nls\n```", ""},
+		"unknown script":           {"<!-- run by none.txtar -->\n```sh\nls\n```", "no such file"},
+		"another text":             {"<!-- README.md -->\n```text\nnot there\n```", "does not have this text"},
+		"unknown file":             {"<!-- none.go -->\n```go\nx\n```", "no such file"},
+		"a command that runs":      {"```console\n$ ls\n```", ""},
+		"pkill":                    {"```console\n$ pkill -KILL -x server\n```", "can end other programs"},
+		"killall":                  {"```console\n$ sudo killall server\n```", "can end other programs"},
+		"kill of some process":     {"```console\n$ kill -KILL \"$(pidof server)\"\n```", "can end other programs"},
+		"kill of what was started": {"```console\n$ kill -KILL \"$(cat server.pid)\"\n```", ""},
+		"test":                     {"<!-- run by TestX -->\n```sh\nls\n```", ""},
+		"text of a file":           {"<!-- README.md -->\n```text\n# podconfigd\n```", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fenced, _ := blocks(test.markdown)

@@ -109,7 +109,7 @@ var reads = regexp.MustCompile(`^((bin/)?podconfigd (status|get|history|lookup)|
 
 func (s *session) runUntilShown(st step, mayFail bool) error {
 	if ended := ends.FindStringSubmatch(st.command); ended != nil {
-		defer s.awaitEnd(ended[1] + ended[2])
+		defer s.awaitEnd(">" + ended[1])
 	}
 	deadline := time.Now().Add(testutil.Patience)
 	for {
@@ -121,12 +121,11 @@ func (s *session) runUntilShown(st step, mayFail bool) error {
 	}
 }
 
-// awaitEnd waits for the end of the commands of a program that continue to run. There is at least
-// one.
-func (s *session) awaitEnd(program string) {
+// awaitEnd waits for the end of the commands that continue to run and have a text. There is at least one.
+func (s *session) awaitEnd(text string) {
 	found := false
 	for _, c := range s.running {
-		if strings.Contains(c.command, program) {
+		if strings.Contains(c.command, text) {
 			found = true
 			select {
 			case <-c.gone:
@@ -136,7 +135,7 @@ func (s *session) awaitEnd(program string) {
 		}
 	}
 	if !found {
-		s.t.Errorf("no command of %s continues to run", program)
+		s.t.Errorf("no command with %s continues to run", text)
 	}
 }
 
