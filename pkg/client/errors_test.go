@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -65,5 +66,23 @@ func TestErrorsNameTheSocket(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// The error for a path that is no socket says what it is.
+func TestAPathThatIsNoSocket(t *testing.T) {
+	dir := testutil.ShortDir(t)
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		dir:                          "it is a directory: in a container, mount the directory of the socket",
+		file:                         "not a socket: set the path with --socket",
+		filepath.Join(dir, "nobody"): "is podconfigd running, and is this its socket?",
+	} {
+		if _, err := client.New(path).Status(t.Context()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
 	}
 }

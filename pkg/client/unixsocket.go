@@ -53,6 +53,8 @@ func (u *unixSocket) dialError(err error) error {
 		return errors.New("no socket path: set --socket or " + SocketEnv)
 	case errors.Is(err, fs.ErrNotExist):
 		hint = ": is podconfigd running, and is this its socket?"
+	case isRefused(err) && isDir(u.path):
+		hint = ": it is a directory: in a container, mount the directory of the socket and not the socket, which may come later"
 	case isRefused(err) && !isSocket(u.path):
 		hint = ": not a socket: set the path with --socket or " + SocketEnv
 	case isRefused(err):
@@ -84,6 +86,11 @@ func isRefused(err error) bool {
 func isSocket(path string) bool {
 	info, err := os.Stat(path)
 	return err != nil || info.Mode()&fs.ModeSocket != 0
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // socketConn is a connection to the daemon. Its errors name the path of the socket. The kernel

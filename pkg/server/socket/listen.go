@@ -190,7 +190,7 @@ func withoutName(err error) error {
 }
 
 // checkFree returns an error if the path exists, unless it is a socket that no process
-// serves.
+// serves. It removes an empty directory.
 func checkFree(ctx context.Context, opts ListenOptions) error {
 	path := opts.Path
 	info, err := os.Lstat(path)
@@ -199,6 +199,8 @@ func checkFree(ctx context.Context, opts ListenOptions) error {
 		return nil
 	case err != nil:
 		return err
+	case info.IsDir():
+		return removeDir(ctx, opts)
 	case info.Mode()&fs.ModeSocket == 0:
 		return fmt.Errorf("there is a file of that name that is not a socket; move it away or choose another path with %s", opts.Flag)
 	}
@@ -208,6 +210,18 @@ func checkFree(ctx context.Context, opts ListenOptions) error {
 	case !isStale(err):
 		return fmt.Errorf("checking whether another process serves it: %w", err)
 	}
+	return nil
+}
+
+// removeDir removes an empty directory. A container runtime makes it if a container mounts the socket before
+// there is one.
+func removeDir(ctx context.Context, opts ListenOptions) error {
+	if err := unix.Rmdir(opts.Path); err != nil {
+		return fmt.Errorf("there is a directory of that name, and removing it: %w; a container that mounts the path before there is a socket makes the directory: let the container mount %s, move the directory away, or choose another path with %s",
+			err, filepath.Dir(opts.Path), opts.Flag)
+	}
+	klog.FromContext(ctx).Info("Removed an empty directory in place of the socket. If a container mounts the path of the socket, the container made the directory, and does not get the socket: let it mount the parent directory",
+		"socket", opts.Path)
 	return nil
 }
 

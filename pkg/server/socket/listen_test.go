@@ -74,7 +74,7 @@ func TestListenRefuses(t *testing.T) {
 	for _, test := range []struct{ name, path, group, want string }{
 		{"a socket that is served", served, "", "another process is serving it; stop it or choose another path with --socket"},
 		{"a file", file, "", "not a socket; move it away"},
-		{"a directory", dir, "", "not a socket"},
+		{"a directory", dir, "", "there is a directory of that name, and removing it: directory not empty; a container that mounts the path before there is a socket makes the directory: let the container mount " + filepath.Dir(dir)},
 		{"a long path", filepath.Join(dir, strings.Repeat("x", 120)), "", "expected at most 107: choose another path with --socket"},
 		{"a directory that takes no sockets", "/proc/s", "", "creating the socket /proc/s: locking /proc/.s.lock: "},
 		{"a negative group", filepath.Join(dir, "s"), "-1", `the group "-1": expected the name of a group, or a number from 0 to 2147483647`},
@@ -93,6 +93,39 @@ func TestListenRefuses(t *testing.T) {
 	}
 	if conn, err := net.Dial("unix", served); err != nil {
 		t.Errorf("the served socket: %v", err)
+	} else {
+		_ = conn.Close()
+	}
+}
+
+// A container that mounts the path of the socket before there is one makes an empty directory there.
+func TestListenReplacesAnEmptyDirectory(t *testing.T) {
+	path := filepath.Join(testutil.ShortDir(t), "s.sock")
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := listenAt(t, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn, err := net.Dial("unix", path); err != nil {
+		t.Error(err)
+	} else {
+		_ = conn.Close()
+	}
+	// The same while it is served.
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	again, err := l.(*listener).restore(t.Context())
+	if err != nil || !again {
+		t.Errorf("%t, %v", again, err)
+	}
+	if conn, err := net.Dial("unix", path); err != nil {
+		t.Error(err)
 	} else {
 		_ = conn.Close()
 	}
