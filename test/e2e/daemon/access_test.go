@@ -157,6 +157,13 @@ func TestAccessRulesOfUsers(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(out)) != "pod/a-node1" {
 		t.Errorf("%v: %s", err, out)
 	}
+	// The mode of the socket comes before the rules. This is the default.
+	if err := os.Chmod(d.Socket, 0o660); err != nil {
+		t.Fatal(err)
+	}
+	if pods, failure := podsOf(t, d, ownerOfA); !strings.Contains(failure, "permission denied") {
+		t.Errorf("a user that can't open the socket sees %v, %s", pods, failure)
+	}
 }
 
 // TestAccessRulesAreReplaced replaces the rules while a stream is open: with SIGHUP, and by a
