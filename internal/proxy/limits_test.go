@@ -71,7 +71,7 @@ func TestRequestsAreLimited(t *testing.T) {
 		conn := dial(t, address)
 		t.Cleanup(func() { _ = conn.Close() })
 		ask(t, conn)
-		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		_ = conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // short: no answer comes
 		if code, err := statusOf(conn); !errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("after one ended: %d, %w", code, err)
 		}
@@ -96,7 +96,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	further := dial(t, address)
 	defer further.Close()
 	ask(t, further)
-	_ = further.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	_ = further.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // short: no answer comes
 	if code, err := statusOf(further); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a further connection: %d, %v", code, err)
 	}

@@ -42,8 +42,8 @@ func TestRefusedTypesThatNobodyReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	conn := serveJournal(t, journal.Options{}).dial(t) // now: a client that sends nothing for seconds is cut off
-	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	conn := serveJournal(t, journal.Options{}).dial(t)     // now: a client that sends nothing for seconds is cut off
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // short: nobody reads
 	all := out.Len()
 	n, err := conn.Write(out.Bytes())
 	if !errors.Is(err, os.ErrDeadlineExceeded) || n > 1<<20 {

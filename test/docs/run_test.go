@@ -86,7 +86,7 @@ func (s *session) run(st step, mayFail bool) error {
 			return s.result(cmd, st, err, strings.ReplaceAll(out.String(), "\r\n", "\n"), mayFail)
 		case <-deadline:
 			return fmt.Errorf("after %v it had printed:\n%s", testutil.Patience, out)
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(10 * time.Millisecond): // short: a poll
 			if len(st.output) == 0 || mayFail || !st.pattern().MatchString(out.String()) {
 				continue
 			}

@@ -35,7 +35,7 @@ func (d *Daemon) HTTPS(t *testing.T) string {
 // Await waits until something is true.
 func (d *Daemon) Await(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	defer cancel()
 	for !is() {
 		select {

@@ -105,7 +105,7 @@ func (n *Nginx) works(address string) bool {
 		return false
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Second)) // short: it is tried again
 	// Answered with 400, also by a port for TLS.
 	if _, err := conn.Write([]byte("no request\r\n\r\n")); err != nil {
 		return false

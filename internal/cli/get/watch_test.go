@@ -108,7 +108,7 @@ func TestWatchPodsWaitsForARevision(t *testing.T) {
 		_, _ = io.WriteString(w, watchList(2))
 	}))
 	defer server.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // short: the end of the watch
 	defer cancel()
 	if err := run(ctx, server.URL, io.Discard, "--watch", "-o", "name"); err != nil {
 		t.Error(err)

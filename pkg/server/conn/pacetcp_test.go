@@ -40,7 +40,7 @@ func fillUntil(t *testing.T, p *Pace, want error, drained func() error) (written
 	t.Helper()
 	for {
 		for err := error(nil); !errors.Is(err, os.ErrDeadlineExceeded); {
-			if err = p.conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+			if err = p.conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil { // short: nobody reads
 				t.Fatal(err)
 			}
 			var n int

@@ -133,7 +133,7 @@ func (b *bus) pass(send func()) {
 	switch n := rand.IntN(1000); { //nolint:gosec // it is a test
 	case n < b.lost:
 	case n < b.lost+b.late:
-		time.AfterFunc(delay, send)
+		time.AfterFunc(delay, send) // short: a delay
 	default:
 		send()
 	}

@@ -91,7 +91,7 @@ func (n *node) live(t *testing.T) {
 // both returns the pods of the kubelet and of podconfigd, by name.
 func (n *node) both(t *testing.T) (theirs, ours map[string]*v1.Pod, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // short: it is tried again
 	defer cancel()
 	conn, err := n.dial()
 	if err != nil {

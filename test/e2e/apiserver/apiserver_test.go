@@ -356,7 +356,7 @@ func endsWhileWaiting(t *testing.T, c *cluster) {
 	} {
 		t.Run(disturbance.name, func(t *testing.T) {
 			disturbance.begin()
-			testutil.Within(t, 3*time.Second, "the end while the apiserver is "+disturbance.name, func() time.Duration {
+			testutil.Within(t, 3*time.Second, "the end while the apiserver is "+disturbance.name, func() time.Duration { // short: the end is tested
 				d := c.daemon(t, "nowhere", path)
 				testutil.Until(t, "it waits", func() bool { return disturbance.waiting(d) })
 				took, err := d.End(t, syscall.SIGTERM)

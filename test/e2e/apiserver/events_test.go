@@ -136,8 +136,8 @@ func TestEventsOfAHangingApiserver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // nobody accepts, and the kernel connects
-	testutil.Within(t, 2*time.Second, "the end while events wait", func() time.Duration {
+	defer l.Close()                                                                       // nobody accepts, and the kernel connects
+	testutil.Within(t, 2*time.Second, "the end while events wait", func() time.Duration { // short: the end is tested
 		dir := testutil.ShortDir(t)
 		kubeconfig := filepath.Join(dir, "kubeconfig")
 		components.WriteKubeconfig(t, kubeconfig, components.NewKubeconfig("http://"+l.Addr().String(), nil))

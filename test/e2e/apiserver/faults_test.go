@@ -43,7 +43,7 @@ func (m *mutator) run(ctx context.Context) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	for ctx.Err() == nil {
 		name := fmt.Sprintf("pod-%d", random.IntN(12))
-		call, cancel := context.WithTimeout(ctx, time.Second)
+		call, cancel := context.WithTimeout(ctx, time.Second) // short: a write may fail
 		var err error
 		switch random.IntN(10) {
 		case 0, 1:
@@ -137,7 +137,7 @@ func describe(pod *v1.Pod) string {
 func (c *cluster) agrees(t *testing.T, f *e2e.Replica, node string) {
 	t.Helper()
 	testutil.Eventually(t, func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // short: it is tried again
 		defer cancel()
 		list, err := c.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node})
 		if err != nil {

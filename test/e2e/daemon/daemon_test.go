@@ -27,7 +27,7 @@ func TestSIGTERMEndsTheDaemon(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			testutil.Within(t, 2*time.Second, "the end", func() time.Duration {
+			testutil.Within(t, 2*time.Second, "the end", func() time.Duration { // short: the end is tested
 				d := e2e.Start(t, testutil.ShortDir(t))
 				d.Mkdir(t)
 				d.Put(t, "a", "image")

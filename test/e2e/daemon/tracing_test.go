@@ -91,7 +91,7 @@ func TestTraces(t *testing.T) {
 		var span *otlp.Span
 		select {
 		case span = <-c.spans:
-		case <-time.After(5 * time.Second):
+		case <-time.After(5 * time.Second): // short: it tries again until the patience ends
 			if time.Since(begin) > testutil.Patience {
 				t.Fatalf("no trace of the updates: %v", byTrace)
 			}
@@ -139,7 +139,7 @@ func TestCollectorThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	testutil.Within(t, 2*time.Second, "the end", func() time.Duration {
+	testutil.Within(t, 2*time.Second, "the end", func() time.Duration { // short: the end is tested
 		dir := testutil.ShortDir(t)
 		d := e2e.Start(t, dir, "--config", tracing(t, dir, l.Addr().String()))
 		d.Mkdir(t)
