@@ -78,19 +78,31 @@ FAST := -vet=off
 LAZY := GOGC=400 GOMEMLIMIT=1GiB
 
 TEST_TIMEOUT ?= 30m
+# CONCURRENT are the packages in which goroutines of this module meet: make test runs them with the race detector. It
+# leaves pkg/manifest to make test-all: nearly all of its time goes into decoding.
+CONCURRENT = $(filter-out ./pkg/manifest,$(shell hack/concurrent.sh pkg internal cmd))
+PLAIN = $(filter-out $(CONCURRENT),$(sort $(patsubst %/,./%,$(dir $(shell git ls-files 'pkg/*_test.go' 'internal/*_test.go' 'cmd/*_test.go' 'api/*_test.go' 'hack/*_test.go')))))
 # PROGRAMS are the packages whose tests run the built program and the real servers: a race is in another
-# process, where the detector does not see it. They run without it. test/soak builds a program that has it.
-# Those that take longest are first.
-LONGEST = test/e2e/apiserver test/e2e/clients test/e2e/daemon test/e2e/runtime test/script
-WITH_TESTS = $(sort $(patsubst %/,%,$(dir $(wildcard test/*/*_test.go test/e2e/*/*_test.go))))
-PROGRAMS = $(addprefix ./,$(LONGEST) $(filter-out $(LONGEST) test/soak $(NESTED_MODULES) $(LINTED_MODULES),$(WITH_TESTS)))
-# EXHAUSTIVE are the files with tests that try very many cases: internal/testutil/exhaustive.go. These
-# tests run without the race detector too, with all cases.
+# process, where the detector does not see it. Those that take longest are first. With -short, they take the shortest real way of each kind.
+PROGRAMS := $(addprefix ./test/,e2e/apiserver e2e/runtime e2e/clients e2e/daemon script upgrade docs merge kubelets terminal)
+# ALL_PROGRAMS are also those that have no short way.
+ALL_PROGRAMS := $(PROGRAMS) $(addprefix ./test/,systemd packages kubernetes metamorphic components)
+# EXHAUSTIVE are the files with tests that try very many cases: internal/testutil/exhaustive.go. With the race detector, these
+# tests try a part of the cases.
 EXHAUSTIVE = $(shell grep -rlE 'testutil[.](Exhaustive|Stride)' --include='*_test.go' ./pkg ./internal ./cmd 2>/dev/null)
 EXHAUSTIVE_TESTS = $(shell sed -nE 's/^func (Test[A-Za-z0-9_]+)\W.*/\1/p' $(EXHAUSTIVE) | paste -sd'|')
 # PACKAGES is how many of them run at a time: more than a small machine has processors, since they
 # mostly wait.
 PACKAGES ?= 3
+# With TIMES=1, make test prints the processor time of each package.
+TIMES ?=
+TIMES_DIR := bin/times
+ifneq ($(TIMES),)
+timed = -debug-actiongraph=$(CURDIR)/$(TIMES_DIR)/$(1).json -exec '$(CURDIR)/bin/testtimes run $(CURDIR)/$(TIMES_DIR)/runs'
+endif
+# RUNS is how often make nightly runs the short tests under stress.
+RUNS ?= 20
+LOGS ?= $(CACHE)/logs
 BENCH ?= .
 BENCH_COUNT ?= 6
 BASE ?=
@@ -111,37 +123,70 @@ PRESS ?= 25m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT PACKAGES BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES MANIFESTS STEPS KILLS SEED PODS PRESS ARCHES PACKAGE_VERSION"
+	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT PACKAGES BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES MANIFESTS STEPS KILLS SEED PODS PRESS TIMES RUNS LOGS ARCHES PACKAGE_VERSION"
 
 .PHONY: build
 build: ## Build the static binary, bin/podconfigd
 	$(SHARED) build $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
 
-# The servers are built while the packages are tested. A package that needs one waits for it. Three at a time would only
-# slow each other down.
+# go_race and go_plain run tests in the two ways in which packages are compiled: with the race detector, and
+# as the program and the servers.
+go_race = $(LAZY) GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS='$(GOFLAGS) -trimpath' $(GO) test $(TAGS) $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT)
+go_plain = $(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT)
+
 .PHONY: test
-test: test-deps ## Run all tests, those of the packages with the race detector, and the short tests of the nested modules
-	@$(MAKE) --no-print-directory -j2 test-race test-soak test-programs
+test: test-deps ## Run the tests of the packages, and the shortest real way of each kind, in minutes; TIMES=1 prints processor times
+ifneq ($(TIMES),)
+	@rm -rf $(TIMES_DIR) && mkdir -p $(TIMES_DIR) && $(SHARED) build -o bin/testtimes ./hack/testtimes
+endif
+	@$(MAKE) --no-print-directory -j2 test-race test-programs
+ifneq ($(TIMES),)
+	@bin/testtimes report $(TIMES_DIR)
+endif
 
 .PHONY: test-race
 test-race:
-	@echo '==> tests of the packages, with the race detector'
-	$(LAZY) GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) ./pkg/... ./internal/... ./cmd/... ./api/... ./hack/...
+	@echo '==> tests of the packages in which goroutines meet, with the race detector'
+	$(go_race) $(call timed,race) $(CONCURRENT)
 
-.PHONY: test-soak
-test-soak: components
-	@echo '==> a short soak test, with the race detector'
-	$(LAZY) CGO_ENABLED=1 $(GO) test $(TAGS) $(FAST) -race -count=1 -timeout $(TEST_TIMEOUT) ./test/soak/...
-
+# The servers are built while the packages are tested. A package that needs one waits for it.
 .PHONY: test-programs
 test-programs: components
-	@echo '==> tests of the program, and exhaustive tests of the packages'
-	$(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -p $(PACKAGES) -timeout $(TEST_TIMEOUT) $(PROGRAMS)
-	$(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -timeout $(TEST_TIMEOUT) -run '^($(EXHAUSTIVE_TESTS))$$' $(sort $(dir $(EXHAUSTIVE)))
+	@echo '==> tests of the program and of the other packages'
+	$(go_plain) -short $(call timed,plain) $(PROGRAMS) $(PLAIN)
+
+.PHONY: test-all
+test-all: test-deps ## Run everything in its short form, at most 90 minutes, and print what ran, how long, and what was skipped
+	@hack/test-parts.sh '$(LOGS)/test-all' race=all-race programs=all-programs soak=all-soak nested=all-nested \
+		conformance='conformance SEQUENCES=100000 STATUSES=2000 MANIFESTS=2000' browser=browser clients=clients image=image
+
+.PHONY: all-race
+all-race:
+	$(go_race) -v ./pkg/... ./internal/... ./cmd/... ./api/... ./hack/...
+
+.PHONY: all-programs
+all-programs: components
+	$(go_plain) -v $(ALL_PROGRAMS)
+	$(go_plain) -v -run '^($(EXHAUSTIVE_TESTS))$$' $(sort $(dir $(EXHAUSTIVE)))
+
+.PHONY: all-soak
+all-soak: components
+	$(go_race) -v ./test/soak/...
+
+.PHONY: all-nested
+all-nested: components
 	@set -e; for m in $(nested); do \
 		echo "==> short tests of $$m"; \
-		(cd $$m && $(LAZY) $(SHARED) test $(TAGS) $(FAST) -count=1 -short -timeout $(TEST_TIMEOUT) ./...); \
+		(cd $$m && $(go_plain) -short -v ./...); \
 	done
+
+.PHONY: nightly
+nightly: test-deps ## Run the long forms: soak, conformance, an hour of fuzzing, and RUNS runs of the short tests on a busy machine
+	@hack/test-parts.sh '$(LOGS)/nightly' flakes=flakes soak=soak conformance=conformance fuzz='fuzz FUZZTIME=$(shell echo $$((3600 / $$(grep -rhoE --include="*_test.go" "^func Fuzz" . | wc -l))))s'
+
+.PHONY: flakes
+flakes: components ## Run the short tests RUNS times with one processor each and three busy loops beside, and list the tests that failed
+	hack/flakes.sh $(RUNS) $(MAKE) --no-print-directory -j2 test-race test-programs
 
 .PHONY: test-deps
 test-deps: ## Install the Debian packages that the tests need, if they are missing

@@ -4,12 +4,12 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 func TestCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a cluster")
-	}
+	testutil.Long(t)
 	c := Start(t)
 	if _, err := c.Client.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
 		t.Error(err)

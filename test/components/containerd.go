@@ -22,6 +22,14 @@ import (
 // Debian's, without them.
 var Containerds = []string{Containerd, DebianContainerd}
 
+// EachContainerd are the versions that a test tries: all, or the latest in a short run.
+func EachContainerd() []string {
+	if testing.Short() {
+		return Containerds[:1]
+	}
+	return Containerds
+}
+
 // The names of the containerds.
 const (
 	Containerd       = "containerd"

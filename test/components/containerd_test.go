@@ -1,11 +1,13 @@
 package components
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
+)
 
 func TestContainerds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts containerd")
-	}
+	testutil.Long(t)
 	for _, name := range Containerds {
 		t.Run(name, func(t *testing.T) {
 			r := StartRuntime(t, name)

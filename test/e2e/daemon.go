@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -27,7 +25,7 @@ import (
 // Binary is the daemon, as built by "make build".
 var Binary string
 
-// parallel is how many tests run at a time at least.
+// parallel is how many tests run at a time at least: most of them mostly wait for servers.
 const parallel = 4
 
 // Main is the TestMain of a package whose tests run the daemon: it builds the program, and checks for leaks.
@@ -38,11 +36,7 @@ func Main(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		// Most tests mostly wait for servers, so that more of them run at a time than there are processors.
-		flag.Parse()
-		if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
-			_ = f.Value.Set(fmt.Sprint(max(parallel, runtime.GOMAXPROCS(0))))
-		}
+		testutil.Parallel(parallel)
 		code := m.Run()
 		if err := goleak.Find(); code == 0 && err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -72,9 +72,7 @@ func (n *node) putManifest(t *testing.T, name string, mode os.FileMode) {
 // The DaemonSet's pod runs without root and without a capability. What it serves reaches the host
 // and other pods, and goes on across a restart.
 func runsWithoutRoot(t *testing.T, c *cluster) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	n := c.node(t, "node1")
 	n.putManifest(t, "web", 0o644)
 	n.putManifest(t, "secret", 0o600)
@@ -178,9 +176,7 @@ func (n *node) agent(t *testing.T, r *rendered, security *v1.PodSecurityContext,
 // With the kustomization for kubeadm, the daemon reads what root alone may read, and the runtime.
 // It has no capability either.
 func runsForKubeadm(t *testing.T, c *cluster) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	n := c.node(t, "node2")
 	n.putManifest(t, "secret", 0o600)
 	if err := os.MkdirAll(n.path("run/containerd"), 0o755); err != nil {

@@ -18,11 +18,6 @@ import (
 // binDir is the directory of the command that the scripts run.
 var binDir string
 
-// shortScripts are those that run under -short.
-var shortScripts = []string{
-	"add-edit-remove", "configmap", "editor-vim", "resume", "validate", "write-slowly",
-}
-
 func TestMain(m *testing.M) {
 	dir, err := installCommand()
 	if err != nil {
@@ -30,6 +25,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	binDir = dir
+	testutil.Parallel(8) // most scripts mostly wait for the daemon
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)
 		os.Exit(code)
@@ -61,12 +57,6 @@ func TestScripts(t *testing.T) {
 		Condition:          condition,
 		Cmds:               commands(),
 		RequireUniqueNames: true,
-	}
-	if testing.Short() {
-		params.Dir = ""
-		for _, name := range shortScripts {
-			params.Files = append(params.Files, filepath.Join("testdata", name+".txtar"))
-		}
 	}
 	testscript.Run(t, params)
 }

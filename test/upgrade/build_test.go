@@ -23,9 +23,7 @@ type version struct{ name, podconfigd, probe string }
 
 func current(t *testing.T) version {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds podconfigd")
-	}
+	testutil.Long(t)
 	return version{"current", testutil.MustProgram(t, ".", "./cmd/podconfigd"), testutil.MustProgram(t, ".", "./test/upgrade/probe")}
 }
 

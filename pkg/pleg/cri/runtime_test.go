@@ -18,6 +18,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 	"github.com/podconfigd/podconfigd/test/components"
+
+	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -156,10 +158,8 @@ func until(t *testing.T, what string, holds func() bool) {
 // each runs a test on both containerds.
 func each(t *testing.T, run func(t *testing.T, r *components.Runtime, name string)) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
-	for _, name := range components.Containerds {
+	testutil.Long(t)
+	for _, name := range components.EachContainerd() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, components.StartRuntime(t, name), name)
@@ -303,9 +303,7 @@ func TestTheRuntimeStops(t *testing.T) {
 // The stream of events breaks repeatedly while containers come and go. Each event is
 // emitted once.
 func TestTheStreamBreaks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	r := components.StartRuntime(t, components.Containerd)
 	p := r.Proxy(t)
 	w := watch(t, p.Socket, pleg.Options{RelistPeriod: 100 * time.Millisecond})

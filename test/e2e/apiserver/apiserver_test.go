@@ -31,9 +31,6 @@ type cluster struct {
 
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a cluster")
-	}
 	return &cluster{components.Start(t)}
 }
 

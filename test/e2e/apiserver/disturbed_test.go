@@ -17,6 +17,7 @@ import (
 
 // Tests that kill the apiserver or etcd share another cluster, one after another. Each has its own nodes.
 func TestDisturbedApiserver(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	c := startCluster(t)
 	for _, test := range []struct {

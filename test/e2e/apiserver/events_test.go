@@ -131,6 +131,7 @@ func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
 
 // An apiserver that does not answer delays nothing, not even the end.
 func TestEventsOfAHangingApiserver(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -45,6 +45,7 @@ func TestHTTPSWithoutTheApiserver(t *testing.T) {
 
 // Credentials and certificates are reloaded. Open streams go on.
 func TestHTTPSReloads(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	d, s := e2e.Local(t, "--authorization-mode", "AlwaysAllow")
 	old := s.Client(t, 2)
@@ -119,6 +120,7 @@ func expectName(t *testing.T, names <-chan string, want string) {
 
 // Faults of the configuration name the flags.
 func TestFaultsOfHTTPS(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	dir := testutil.ShortDir(t)
 	for flags, want := range map[string]string{

@@ -58,9 +58,7 @@ func exists(*v1.Pod) bool { return true }
 // With the identity of the node and the admission plugins of a real cluster, kubectl shows the
 // static pods of a node without a kubelet, with the status of their containers.
 func TestMirrorPods(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a cluster and containerd")
-	}
+	testutil.Long(t)
 	t.Parallel()
 	c := &cluster{components.Start(t, components.Admission...)}
 	r := components.StartRuntime(t, components.Containerd)

@@ -150,6 +150,7 @@ func (c *cluster) diverge(t *testing.T, step int) {
 
 // Tests that replace what the apiserver has share a third cluster, one after another.
 func TestRestoredApiserver(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	c := startCluster(t)
 	t.Run("another apiserver", func(t *testing.T) { isReplaced(t, c) })

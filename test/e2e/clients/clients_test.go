@@ -29,6 +29,7 @@ import (
 // TestInformersWithOptions runs informers of client-go with common options against the
 // daemon.
 func TestInformersWithOptions(t *testing.T) {
+	testutil.Long(t)
 	typed := func(tweak func(*metav1.ListOptions)) func(*testing.T, *rest.Config) cache.SharedIndexInformer {
 		return func(t *testing.T, config *rest.Config) cache.SharedIndexInformer {
 			client, err := kubernetes.NewForConfig(config)
@@ -143,6 +144,7 @@ func sameUID(want *v1.Pod, object any) error {
 // A RetryWatcher resumes from the resourceVersion of the last event when its connection
 // breaks.
 func TestRetryWatcher(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
 	d.Mkdir(t)

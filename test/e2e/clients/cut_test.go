@@ -211,6 +211,7 @@ func (i *cutInformer) holds() string {
 // TestInformersAreCut cuts the connections of unmodified informers after every few bytes
 // of a burst of updates with several pods. Each informer ends with the current pods.
 func TestInformersAreCut(t *testing.T) {
+	testutil.Long(t)
 	eachInformer(t, func(t *testing.T, _ bool, contentType string) {
 		s := newCutServer(t)
 		size := cutRound(t, s, contentType, []int64{1 << 40}) // without a cut, to measure the size of a burst

@@ -149,6 +149,7 @@ func followExample(t *testing.T, socket, query string) (await func(want string))
 // TestFollowExamplesEnd checks how the examples end: with all errors of the daemon on a
 // query, and silently if their output is closed.
 func TestFollowExamplesEnd(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
 	d.Mkdir(t)
@@ -198,6 +199,7 @@ func TestFollowExamplesEnd(t *testing.T) {
 // TestFollowExamplesWaitForAPlace checks that an example retries after 429 when it
 // reconnects.
 func TestFollowExamplesWaitForAPlace(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	for _, example := range []string{"follow.sh", "follow.py"} {
 		t.Run(example, func(t *testing.T) {
@@ -237,6 +239,7 @@ func TestFollowExamplesWaitForAPlace(t *testing.T) {
 // TestFollowExamplesSaveRevisions checks that an example resumes after the last line with
 // a revision, wherever the connection breaks.
 func TestFollowExamplesSaveRevisions(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	pod := func(op, name, more string) string {
 		return fmt.Sprintf(`{"instance":"i","op":%q,"source":"file",%s"pods":[{"metadata":{"namespace":"ns","name":%q,"uid":%[3]q}}]}`+"\n", op, more, name)

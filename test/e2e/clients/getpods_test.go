@@ -46,6 +46,7 @@ func has(t *testing.T, d *e2e.Daemon, pods int) {
 // get pods prints the same bytes as a real kubectl against the Kubernetes API of the daemon, on
 // the socket and over TCP.
 func TestGetPodsPrintsAsKubectl(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
 	putSorted(t, d)

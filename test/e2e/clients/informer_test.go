@@ -51,9 +51,6 @@ func get(t *testing.T, d *e2e.Dialer, path string) string {
 // TestInformers runs unmodified informers of client-go during changes, kills and
 // compactions. Each time, they end with the pods in /pods.
 func TestInformers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute, most of which Reflectors wait")
-	}
 	const changes = 10_000
 	eachInformer(t, func(t *testing.T, watchList bool, contentType string) {
 		testInformer(t, watchList, contentType, changes/4) // each informer gets a part of the changes
@@ -64,11 +61,15 @@ func TestInformers(t *testing.T) {
 // and at the same time for both content types.
 func eachInformer(t *testing.T, test func(t *testing.T, watchList bool, contentType string)) {
 	t.Helper()
-	for _, watchList := range []bool{true, false} {
+	ways, types := []bool{true, false}, []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON}
+	if testing.Short() {
+		ways, types = ways[:1], types[:1]
+	}
+	for _, watchList := range ways {
 		t.Run(fmt.Sprintf("WatchList=%t", watchList), func(t *testing.T) {
 			featurestesting.SetFeatureDuringTest(t, features.WatchListClient, watchList)
 			var both sync.WaitGroup
-			for _, contentType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
+			for _, contentType := range types {
 				both.Go(func() {
 					t.Run(filepath.Base(contentType), func(t *testing.T) { test(t, watchList, contentType) })
 				})

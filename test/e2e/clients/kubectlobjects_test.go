@@ -12,6 +12,7 @@ import (
 
 // kubectl shows the node and the namespaces, and what depends on them, without an apiserver.
 func TestKubectlShowsNodesAndNamespaces(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
 	d.Mkdir(t)

@@ -28,6 +28,7 @@ var podsResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 // TestMetadataInformers runs metadata informers of client-go. They use the events of one
 // watch, without another list.
 func TestMetadataInformers(t *testing.T) {
+	testutil.Long(t)
 	eachInformer(t, func(t *testing.T, _ bool, form string) { testMetadataInformer(t, form) })
 }
 

@@ -24,9 +24,7 @@ import (
 // kill, cut connections and a compaction. Each time, they end with the namespaces of the
 // pods in /pods, and with the node.
 func TestObjectInformers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds, most of which Reflectors wait")
-	}
+	testutil.Long(t)
 	eachInformer(t, func(t *testing.T, _ bool, contentType string) { testObjectInformers(t, contentType) })
 }
 

@@ -13,6 +13,7 @@ import (
 
 // TestKubectlPrintsReadOnly runs writes and permission queries of a real kubectl.
 func TestKubectlPrintsReadOnly(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
 	d.Mkdir(t)

@@ -95,6 +95,7 @@ func round(op config.PodOperation, n int64) config.PodUpdate {
 // pods. Their watches end in the middle of updates, without a broken connection. Each
 // informer resumes, and gets every update of every pod without another list.
 func TestInformersWithATimeout(t *testing.T) {
+	testutil.Long(t)
 	eachInformer(t, func(t *testing.T, _ bool, contentType string) {
 		// A Reflector lists again after a watch without an event that was shorter than a
 		// second. On a machine with much other work, the timeout must be longer.

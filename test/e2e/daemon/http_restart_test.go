@@ -44,9 +44,7 @@ func putOld(t *testing.T, n *e2e.Nginx, name, content string) {
 // restored pods the set. An invalid item is held across restarts, and so are all pods while
 // nginx is gone.
 func TestHTTPSourceAfterARestart(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts nginx")
-	}
+	testutil.Long(t)
 	t.Parallel()
 	web := e2e.NewNginx(t)
 	putOld(t, web, "pods", podtest.List(podtest.Item("a", "1"), podtest.Item("b", "1")))

@@ -30,9 +30,7 @@ func image(pods map[string]*v1.Pod, name string) string {
 // An HTTP source on nginx, over TLS with a client certificate. After any fault, the last
 // pods stay, the status has the error, and the next good answer counts.
 func TestHTTPSourceOnNginx(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for a timeout of 10 s, and for nginx")
-	}
+	testutil.Long(t)
 	t.Parallel()
 	authority, other := components.NewAuthority(t, "nginx"), components.NewAuthority(t, "another")
 	web := e2e.NewNginx(t, authority)

@@ -27,9 +27,7 @@ type runner struct {
 
 func startRunner(t *testing.T, name string) *runner {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	dir := testutil.ShortDir(t)
 	r := &runner{runtime: components.StartRuntime(t, name)}
 	(&e2e.Daemon{Dir: dir}).Mkdir(t)
@@ -118,7 +116,7 @@ func (r *runner) sandboxes(t *testing.T) int {
 
 func TestCRIRunner(t *testing.T) {
 	t.Parallel()
-	for _, name := range components.Containerds {
+	for _, name := range components.EachContainerd() {
 		t.Run(name, func(t *testing.T) {
 			r := startRunner(t, name)
 			r.putPod(t, "warm", "pause", "") // files are read from the disk for the first time

@@ -40,11 +40,8 @@ func lookup(t *testing.T, d *e2e.Daemon, q client.LookupQuery) (string, *v1alpha
 }
 
 func TestLookup(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
 	t.Parallel()
-	for _, name := range components.Containerds {
+	for _, name := range components.EachContainerd() {
 		t.Run(name, func(t *testing.T) {
 			r := components.StartRuntime(t, name)
 			dir := testutil.ShortDir(t)
@@ -118,9 +115,7 @@ func TestLookup(t *testing.T) {
 
 // While the runtime hangs, a container that podconfigd does not know is not said to be absent.
 func TestLookupWhileTheRuntimeHangs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	t.Parallel()
 	r := components.StartRuntime(t, components.Containerd)
 	dir := testutil.ShortDir(t)

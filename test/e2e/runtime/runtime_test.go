@@ -63,11 +63,8 @@ func expectAll(t *testing.T, s *e2e.Stream, want ...string) {
 }
 
 func TestRuntimeOnTheStream(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
 	t.Parallel()
-	for _, name := range components.Containerds {
+	for _, name := range components.EachContainerd() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := components.StartRuntime(t, name)
@@ -137,9 +134,7 @@ func matches(t *testing.T, d *e2e.Daemon, args []string, expressions ...string) 
 // For any behavior of the runtime, the config is delivered, and the daemon is live. Only the status shows the failure.
 func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	r := components.StartRuntime(t, components.Containerd)
 	r.Kill(t)
 	dir := testutil.ShortDir(t)
@@ -198,9 +193,7 @@ func TestConfigGoesOnWithoutARuntime(t *testing.T) {
 // timeout of half a minute.
 func TestSIGTERMWhileTheRuntimeHangs(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	r := components.StartRuntime(t, components.DebianContainerd)
 	proxy := r.Proxy(t)
 	dir := testutil.ShortDir(t)

@@ -21,11 +21,9 @@ import (
 
 // A static pod has the status of its containers, on each interface, and across a restart.
 func TestStatusFromTheRuntime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	t.Parallel()
-	for _, name := range components.Containerds {
+	for _, name := range components.EachContainerd() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := components.StartRuntime(t, name)
@@ -115,9 +113,7 @@ func sameStatus(t *testing.T, d *e2e.Daemon, want v1.PodStatus) {
 
 // A crash loop makes at most one RECONCILE a second, and the last state always comes.
 func TestCrashLoopIsLimited(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	t.Parallel()
 	r := components.StartRuntime(t, components.Containerd)
 	dir := testutil.ShortDir(t)

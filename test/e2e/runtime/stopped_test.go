@@ -63,9 +63,7 @@ func churn(t *testing.T, r *components.Runtime) (removed func() int64) {
 // containerd blocks all of its clients if one stops to receive events. The watchdog of the
 // service manager ends a stopped daemon, and containerd works on.
 func TestAStoppedDaemonIsRestarted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	t.Parallel()
 	r := components.StartRuntime(t, components.Containerd)
 	s := e2e.Supervise(t, 4*time.Second, "--container-runtime-endpoint", "unix://"+r.Socket)
@@ -110,9 +108,7 @@ func TestAStoppedDaemonIsRestarted(t *testing.T) {
 
 // A daemon that requests no events blocks nothing while it is stopped.
 func TestAStoppedDaemonWithoutEvents(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	t.Parallel()
 	r := components.StartRuntime(t, components.Containerd)
 	proxy := r.Proxy(t)

@@ -22,9 +22,7 @@ import (
 // TestWhose runs the example that prints the container of each program that starts.
 func TestWhose(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs containerd")
-	}
+	testutil.Long(t)
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_CONNECTOR)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
 		t.Skip("the kernel has no process connector")
@@ -33,7 +31,7 @@ func TestWhose(t *testing.T) {
 		_ = unix.Close(fd)
 	}
 	program := testutil.MustProgram(t, ".", "./examples/whose")
-	for _, name := range components.Containerds {
+	for _, name := range components.EachContainerd() {
 		t.Run(name, func(t *testing.T) {
 			r := components.StartRuntime(t, name)
 			dir := testutil.ShortDir(t)
