@@ -25,7 +25,7 @@ func Manifest(m *v1alpha1.Manifest) []string {
 	case "Empty":
 		return []string{"write a v1 Pod to " + path + ", or remove the file"}
 	case "TooLarge":
-		return []string{"make " + path + " smaller: the limits are 10 MiB and 100,000 values"}
+		return []string{"make " + path + " smaller: the limits of a pod are 1.5 MiB as JSON and 100,000 values"}
 	case "NotAPod":
 		return []string{"put one v1 Pod into " + path + ", and other objects into the apiserver", check}
 	case "Forbidden":

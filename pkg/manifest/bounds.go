@@ -2,11 +2,13 @@ package manifest
 
 import (
 	"bytes"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/podconfigd/podconfigd/internal/lazyregexp"
+	"github.com/podconfigd/podconfigd/internal/located"
 )
 
 // errAliasesTooLarge is the error for a manifest that is too large with its aliases expanded. An alias takes
@@ -80,6 +82,47 @@ func (e *expansion) add(n *yaml.Node) int {
 const maxValues = 100_000
 
 var errTooManyValues = refuse(ReasonTooLarge, "more than %d values: a manifest must have fewer", maxValues)
+
+// maxPod is the maximum size of a pod as JSON. The apiserver can't store a larger one, because etcd takes requests of at most
+// 1.5 MiB. The journal and the streams hold a pod several times.
+const maxPod = 3 << 19
+
+var errPodTooLarge = refuse(ReasonTooLarge, "the pod has more than 1.5 MiB as JSON: it must be smaller")
+
+// maxYAML is the maximum size of YAML without lines that are comments, and without the spaces that begin lines. The tree of a
+// YAML text of 10 MiB can take 500 MiB.
+const maxYAML = 2 * maxPod
+
+var errYAMLTooLarge = refuse(ReasonTooLarge, "more than 3 MiB of YAML without comments: a pod has at most 1.5 MiB as JSON, and a longer list must be JSON")
+
+// checkYAML returns an error if the text has too much YAML.
+func checkYAML(data []byte) error {
+	if len(data) <= maxYAML {
+		return nil
+	}
+	length := 0
+	for line := range bytes.Lines(data) {
+		if line = bytes.TrimLeft(line, " \t"); len(line) > 0 && line[0] != '#' {
+			length += len(line)
+		}
+	}
+	if length > maxYAML {
+		return errYAMLTooLarge
+	}
+	return nil
+}
+
+// parsing is held while a text of more than located.MaxLength is parsed. Its tree can take 150 MiB.
+var parsing sync.Mutex
+
+// alone makes the caller the only one that parses a large text until it calls done.
+func alone(data []byte) (done func()) {
+	if len(data) <= located.MaxLength {
+		return func() {}
+	}
+	parsing.Lock()
+	return parsing.Unlock
+}
 
 // tooMany reports whether the JSON has more than maxValues values. It counts the starts
 // of objects and lists, and the separators of their members.

@@ -26,7 +26,7 @@ func TestAliases(t *testing.T) {
 		reason     Reason // empty if the aliases are no fault
 	}{
 		{"one text, often", "[&a " + text + strings.Repeat(", *a", 3000) + "]", ReasonTooLarge},
-		{"one text, less often", "[&a " + text + strings.Repeat(", *a", 300) + "]", ""},
+		{"one text, less often", "[&a " + text + strings.Repeat(", *a", 70) + "]", ""},
 		{"a list of aliases", "[&a " + text + ", &b [" + strings.Repeat("*a, ", 30) + "*a]" + strings.Repeat(", *b", 30) + "]", ReasonTooLarge},
 		{"bytes", "[&a !!binary " + text + strings.Repeat(", *a", 3000) + "]", ReasonTooLarge},
 		{"each twice the one before", doubled, ReasonTooLarge},
@@ -109,5 +109,65 @@ func TestTooManyValues(t *testing.T) {
 	data := pod + `"nodeSelector":{"a":"b"},"hostname":"` + text + `"}}`
 	if _, _, err := NewDecoder("node1").DecodeFile("/m/f", []byte(data)); err == nil || strings.Contains(err.Error(), "values") {
 		t.Errorf("what stands in a string counts: %.300v", err)
+	}
+}
+
+// YAML that is so large that its tree takes hundreds of MiB is refused before it is parsed.
+func TestYAMLThatIsTooLarge(t *testing.T) {
+	for name, data := range map[string]string{
+		"empty objects": "a: [{}" + strings.Repeat(",{}", 3<<20) + "]\n", "numbers": "a: [1" + strings.Repeat(",1", 4<<20) + "]\n",
+		"keys": strings.Repeat("k: 1\n", 1800<<10), "items": strings.Repeat("- \n", 3<<20), "lists": strings.Repeat("[", 9<<20),
+		"a list of pods": "apiVersion: v1\nkind: PodList\nitems:\n" + strings.Repeat("- {metadata: {name: a}}\n", 9<<20/24),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _, err := NewDecoder("node1").DecodeFile("/m/f", []byte(data))
+			if _, ofURL := NewDecoder("node1").DecodeURL("http://example.com/", []byte(data)); !errors.Is(err, errYAMLTooLarge) || !errors.Is(ofURL, errYAMLTooLarge) {
+				t.Errorf("%.300v for a file, %.300v for an answer", err, ofURL)
+			}
+			runtime.ReadMemStats(&after)
+			if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 100 {
+				t.Errorf("%d MiB were allocated", mb)
+			}
+		})
+	}
+}
+
+// A pod that is larger than the apiserver can store is refused. Comments and spaces in YAML do not count.
+func TestPodsThatAreTooLarge(t *testing.T) {
+	pod := func(length int) string {
+		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","args":["` + strings.Repeat("x", length) + `"]}]}}`
+	}
+	room := maxPod - len(pod(0))
+	for name, test := range map[string]struct {
+		data    string
+		refused bool
+	}{
+		"the largest":           {pod(room), false},
+		"a byte more":           {pod(room + 1), true},
+		"the largest as YAML":   {"# a comment" + strings.Repeat(" ", maxPod) + "\n" + pod(room), false},
+		"a byte more as YAML":   {"# a comment\n" + pod(room+1), true},
+		"the largest in a list": {`{"apiVersion":"v1","kind":"PodList","items":[` + pod(room) + `,` + pod(room) + `]}`, false},
+		"comments and spaces":   {strings.Repeat("# - a: b\n  \n", 9<<20/12) + string(podWith("[x]")), false},
+		"a byte more in a list": {`{"apiVersion":"v1","kind":"PodList","items":[` + pod(room+1) + `]}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			items, err := NewDecoder("node1").DecodeURL("http://example.com/", []byte(test.data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for item := range items {
+				err = item.Err
+			}
+			if strings.Contains(name, "list") {
+				// a file has no list
+			} else if _, _, ofFile := NewDecoder("node1").DecodeFile("/m/f", []byte(test.data)); fmt.Sprint(ofFile) != fmt.Sprint(err) {
+				t.Errorf("%.300v for a file, %.300v for an answer", ofFile, err)
+			}
+			if refused, _ := errors.AsType[*Error](err); (refused != nil) != test.refused || test.refused && (refused.Reason != ReasonTooLarge || refused.Faults[0].Message != "the pod has more than 1.5 MiB as JSON: it must be smaller") {
+				t.Errorf("got %.300v", err)
+			}
+		})
 	}
 }

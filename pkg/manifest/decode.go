@@ -95,6 +95,7 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil, refuse(ReasonEmpty, "the file is empty")
 	}
+	defer alone(data)()
 	t := newText(path, data)
 	defer func() {
 		if refused := t.panicked(recover()); refused != nil {
@@ -153,7 +154,10 @@ func (t *text) panicked(why any) error {
 
 // decodePod only decodes and applies defaults.
 func (t *text) decodePod(json []byte) (pod *api.Pod, warnings located.Findings, err error) {
-	if tooMany(json) {
+	switch {
+	case len(json) > maxPod:
+		return nil, warnings, errPodTooLarge
+	case tooMany(json):
 		return nil, warnings, errTooManyValues
 	}
 	d := decoder

@@ -34,10 +34,15 @@ func (t *text) item(i int) *text { return &text{Text: t.Item(i)} }
 // the first. Its error has a text for each duplicate, so it is not used for a large
 // manifest.
 func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
+	isJSON := utilyaml.IsJSONBuffer(t.Data) // the decoder finds its duplicates
+	if !isJSON {
+		if err := checkYAML(t.Data); err != nil {
+			return nil, located.Findings{}, err
+		}
+	}
 	if err := t.checkAliases(); err != nil {
 		return nil, located.Findings{}, err
 	}
-	isJSON := utilyaml.IsJSONBuffer(t.Data) // the decoder finds its duplicates
 	large := len(t.Data) > located.MaxLength
 	if !isJSON && !large {
 		if data, t.isPlain = plainyaml.ToJSON(t.Data); t.isPlain { // it has no duplicate, and no boolean of YAML 1.1
