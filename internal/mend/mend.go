@@ -31,7 +31,12 @@ func Manifest(m *v1alpha1.Manifest) []string {
 	case "Forbidden":
 		return []string{"remove the reference at " + place + ": a static pod can't refer to API objects", check}
 	case "Duplicate":
-		return []string{"rename the pod in " + path + ", or remove one of the manifests"}
+		return []string{
+			"rename the pod in " + path + ", or remove one of the manifests",
+			"if it is a copy, let its name begin with a dot, or set --ignore-manifests of podconfigd",
+		}
+	case "LooksLikeCopy":
+		return []string{"if " + path + " is no manifest, remove it, let its name begin with a dot, or set --ignore-manifests of podconfigd"}
 	case "IsDirectory", "NotRegular":
 		return []string{"replace " + path + " by a regular file, or remove it"}
 	case "DanglingLink", "CyclicLink":

@@ -13,11 +13,14 @@ import (
 // Problems lists what is wrong with a daemon: with its sources and manifests, the state directory, the container runtime, the
 // kubelet and the mirror pods. Without problems, the daemon is healthy. The state of pods in the runtime does not count.
 func Problems(status *v1alpha1.Status) (problems []string) {
-	states := make(map[v1alpha1.ManifestState]int)
+	states, copies := make(map[v1alpha1.ManifestState]int), 0
 	for i := range status.Sources {
 		shown, omitted := Manifests(&status.Sources[i])
 		for j := range shown {
 			states[shown[j].State]++
+			if shown[j].State == v1alpha1.ManifestAccepted && shown[j].Reason == "LooksLikeCopy" {
+				copies++
+			}
 		}
 		for state, n := range omitted {
 			states[state] += n
@@ -31,6 +34,13 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 		default:
 			problems = append(problems, fmt.Sprintf("%d manifests %s", n, state))
 		}
+	}
+	switch copies {
+	case 0:
+	case 1:
+		problems = append(problems, "1 manifest that looks like a copy gives a pod")
+	default:
+		problems = append(problems, fmt.Sprintf("%d manifests that look like copies give pods", copies))
 	}
 	for i := range status.Sources {
 		switch source := &status.Sources[i]; {

@@ -30,6 +30,21 @@ func TestProblemsOfMirrorPods(t *testing.T) {
 	}
 }
 
+// A copy that gives a pod is a problem.
+func TestProblemsOfCopies(t *testing.T) {
+	copied := v1alpha1.Manifest{State: v1alpha1.ManifestAccepted, Reason: "LooksLikeCopy"}
+	for want, manifests := range map[string][]v1alpha1.Manifest{
+		"": {{State: v1alpha1.ManifestAccepted}},
+		"1 manifest that looks like a copy gives a pod": {copied, {State: v1alpha1.ManifestAccepted}},
+		"2 manifests that look like copies give pods":   {copied, copied},
+	} {
+		status := v1alpha1.Status{Sources: []v1alpha1.SourceStatus{{Seen: true, File: &v1alpha1.FileStatus{Manifests: manifests}}}}
+		if got := strings.Join(Problems(&status), ", "); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // A fault is at its line, and what to do depends on the reason.
 func TestManifest(t *testing.T) {
 	for want, m := range map[string]v1alpha1.Manifest{

@@ -174,6 +174,9 @@ type File struct {
 	UID, GID uint32
 	// Mode has the permission bits.
 	Mode uint32
+	// Before has the names of the files that had the name of the pod before, the first one first, with slashes in between. The
+	// pod's name goes back to such a file when it is there again.
+	Before string `json:",omitempty"`
 }
 
 // WithStatus returns a copy of the pod with another status. The copy shares everything else with the pod. If the

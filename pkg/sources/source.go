@@ -57,3 +57,6 @@ type Restored struct {
 // ReasonDuplicate is the reason of a manifest that is shadowed. Package manifest and
 // each source have further reasons.
 const ReasonDuplicate = "Duplicate"
+
+// ReasonCopy is the reason of a manifest that is accepted, although its name looks like a copy of another file.
+const ReasonCopy = "LooksLikeCopy"

@@ -163,6 +163,15 @@ func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest) {
 	}
 }
 
+// TakeOver logs that another manifest gives the pod of a name from now on.
+func (r *Reporter) TakeOver(ctx context.Context, namespace, name, from, to string) {
+	if !r.lines.Allow() {
+		r.unlogged++
+		return
+	}
+	klog.FromContext(ctx).Info("Manifest took over the pod's name", "pod", klog.KRef(namespace, ShortText(name)), "from", ShortText(from), "manifest", ShortText(to))
+}
+
 // Skip counts verdicts that are not reported.
 func (r *Reporter) Skip(n int) { r.unlogged += n }
 

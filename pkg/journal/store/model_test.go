@@ -83,7 +83,7 @@ func (m *model) pod(source string, uid int) *journal.Pod {
 		Spec: v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "c", Image: string(make([]byte, m.padding))}}},
 	}
 	if source == config.FileSource {
-		return journal.NewStored(source, object, nil, m.revision, &config.File{Path: "/etc/kubernetes/manifests/" + name + ".yaml", UID: 1000, Mode: 0o640})
+		return journal.NewStored(source, object, nil, m.revision, &config.File{Path: "/etc/kubernetes/manifests/" + name + ".yaml", UID: 1000, Mode: 0o640, Before: "a.yaml/b.yaml"})
 	}
 	return journal.NewStored(source, object, nil, m.revision, nil)
 }

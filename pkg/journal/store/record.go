@@ -125,6 +125,7 @@ func (r *record) fields(c *codec) {
 		number(c, 2, &r.file.UID)
 		number(c, 3, &r.file.GID)
 		number(c, 4, &r.file.Mode)
+		text(c, 5, &r.file.Before)
 	})
 	text(c, 5, &r.namespace)
 	text(c, 6, &r.name)

@@ -38,7 +38,7 @@ func Check(ctx context.Context, opts Options, as string) ([]Verdict, error) {
 	if as != "" {
 		as = follow.Clean(as)
 	}
-	set := manifests.New(manifests.Options{Path: path, As: as, Decoder: opts.Decoder, Impatient: true})
+	set := manifests.New(manifests.Options{Path: path, As: as, Decoder: opts.Decoder, Ignore: opts.Ignore, Impatient: true})
 	set.LookAll(ctx, dir, names)
 	return set.Verdicts(), nil
 }

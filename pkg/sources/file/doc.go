@@ -7,7 +7,7 @@
 // # Which files are read
 //
 // In a directory, the source reads all files whose names do not begin with a dot, in
-// lexical order. It does not read subdirectories. It follows symbolic links. Each file
+// lexical order, except for those that [Options.Ignore] leaves out. It does not read subdirectories. It follows symbolic links. Each file
 // has one v1 Pod as YAML or JSON. This is the kubelet's rule
 // (pkg/kubelet/config/file.go).
 //
@@ -33,8 +33,9 @@
 //   - If a manifest becomes bad, its last good pod stays until the file has been gone for
 //     50 ms. An editor that moves a file away and writes a new one makes one change, not two.
 //   - If two files give a pod the same name or the same UID, the file that had it first keeps
-//     it. At the first listing, this is the first by name. The other file is reported, and
-//     takes over when the first is removed.
+//     it, and gets it back when it is there again. Before that, a file comes before one that looks
+//     like a copy of it, for example web.yaml~. Among files that never had the name, one that does not look
+//     like a copy is first, then the first by name. The other file is reported, and takes over when the first is removed.
 //   - If the path vanishes after it was read, the set stays and the source is degraded. An
 //     empty directory at the path removes the pods. A path that never existed is an empty
 //     set.

@@ -36,6 +36,10 @@ type Options struct {
 	Decoder *manifest.Decoder
 	// Period is the full relist interval; 0 means DefaultPeriod.
 	Period time.Duration
+	// Ignore has patterns of file names, as those of path.Match. Files of a directory with such a name are not read.
+	Ignore []string
+	// Alone reports whether no kubelet runs on the node. If it is nil, one may run.
+	Alone func() bool
 	// Restored is the set from before a restart. Pods of files at other paths are
 	// not part of it.
 	Restored sources.Restored
@@ -96,7 +100,7 @@ func New(opts Options) *Source {
 	})
 	s.set = manifests.New(manifests.Options{
 		Path: path, Decoder: opts.Decoder, Registerer: opts.Registerer, Judge: s.board.judge,
-		Restored: opts.Restored,
+		Restored: opts.Restored, Ignore: opts.Ignore, Alone: opts.Alone,
 	})
 	s.keep()
 	return s

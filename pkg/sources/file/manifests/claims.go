@@ -3,6 +3,7 @@ package manifests
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,61 +26,169 @@ func (c claim) String() string {
 	return fmt.Sprintf("name %s/%s", c.namespace, c.name)
 }
 
-// claims has the file of each claim. The first file keeps it.
+// claims has the file of each claim.
 type claims map[claim]*file
 
-// release removes the claims of the file that its current pod does not need.
-func (c claims) release(f *file) {
-	if f.serving == nil {
-		return
-	}
-	for _, has := range claimsOf(f.serving) {
-		if f.pod != nil {
-			if needs := claimsOf(f.pod); has == needs[0] || has == needs[1] {
-				continue
-			}
-		}
-		if c[has] == f {
-			delete(c, has)
-		}
-	}
-	if f.pod == nil {
-		f.serving = nil
-	}
-}
-
-// acquire claims what the file's pod needs and makes it the pod that the file serves. It
-// acquires all claims or none, and reports which.
-func (c claims) acquire(f *file) bool {
+// take takes what the file's pod needs, and makes it the pod that the file serves. It takes all claims or none. If
+// another file has one of them, take returns the claim and that file.
+func (c claims) take(f *file) (taken claim, owner *file) {
 	for _, needs := range claimsOf(f.pod) {
 		if owner := c[needs]; owner != nil && owner != f {
-			f.conflict = fmt.Sprintf("the pod's %s is taken by %s; this manifest takes over when that one is removed",
-				needs, filepath.Base(owner.path))
-			c.drop(f)
-			return false
+			return needs, owner
 		}
 	}
 	for _, needs := range claimsOf(f.pod) {
 		c[needs] = f
 	}
 	f.serving, f.conflict = f.pod, ""
-	return true
+	return claim{}, nil
 }
 
-// drop removes all claims of the file.
-func (c claims) drop(f *file) {
+// release removes the claims of what the file serves, and returns them. Then it serves nothing.
+func (c claims) release(f *file) (released []release) {
 	if f.serving == nil {
-		return
+		return nil
 	}
-	for _, pod := range []*v1.Pod{f.serving, f.pod} {
-		if pod == nil {
-			continue
-		}
-		for _, has := range claimsOf(pod) {
-			if c[has] == f {
-				delete(c, has)
-			}
+	for _, has := range claimsOf(f.serving) {
+		if c[has] == f {
+			delete(c, has)
+			released = append(released, release{has, f})
 		}
 	}
 	f.serving = nil
+	return released
+}
+
+// release is a claim, and the file that had it.
+type release struct {
+	claim
+	by *file
+}
+
+// claim gives the files what their pods need and nobody has. It returns the files, of these and of those that have a claim,
+// whose pods need a claim of another file. They keep none.
+func (c claims) claim(files []*file) (conflicting map[*file]struct{}) {
+	for _, f := range files {
+		for _, needs := range claimsOf(f.pod) {
+			switch other := c[needs]; other {
+			case nil:
+				c[needs] = f
+			case f:
+			default:
+				if conflicting == nil {
+					conflicting = make(map[*file]struct{})
+				}
+				conflicting[f], conflicting[other] = struct{}{}, struct{}{}
+			}
+		}
+	}
+	return conflicting
+}
+
+// drop removes the claims of what the file needs.
+func (c claims) drop(f *file) {
+	for _, needs := range claimsOf(f.pod) {
+		if c[needs] == f {
+			delete(c, needs)
+		}
+	}
+}
+
+// maxHolders limits the files that are remembered for a claim.
+const maxHolders = 16
+
+// holders has the names of the files that had a claim, if several had it. The first one had it first: a file that is there again
+// gets a claim back from those that had it later.
+type holders map[claim][]string
+
+// note records that a claim goes from one file to another.
+func (h holders) note(c claim, from, to string) {
+	names := h[c]
+	if len(names) == 0 {
+		names = []string{from}
+	}
+	if !slices.Contains(names, to) {
+		names = append(names, to)
+	}
+	if len(names) > maxHolders {
+		names = slices.Delete(names, 1, 2)
+	}
+	h[c] = names
+}
+
+// rename records that a file that had a claim for a short time has another name.
+func (h holders) rename(c claim, from, to string) {
+	names := slices.DeleteFunc(h[c], func(name string) bool { return name == to })
+	if at := slices.Index(names, from); at >= 0 {
+		names[at] = to
+	}
+	if h[c] = names; len(names) < 2 {
+		delete(h, c)
+	}
+}
+
+// before returns the names of those that had the claim before the file.
+func (h holders) before(c claim, name string) []string {
+	names := h[c]
+	return names[:max(slices.Index(names, name), 0)]
+}
+
+// rank is the order in which files get their claims: first those that do not look like a copy of another one that is
+// there, then those that had a claim, then those that do not look like a copy at all, then by name.
+type rank struct {
+	copy, had, named int
+	name             string
+}
+
+// never is the rank of a file that never had its claims.
+const never = maxHolders + 1
+
+// rank returns the rank of a file. released has what it had until now.
+func (s *Set) rank(f *file, released []release) rank {
+	r := rank{had: never, name: f.name}
+	alone := false // no other file had what it has
+	for _, needs := range claimsOf(f.pod) {
+		if at := slices.Index(s.holders[needs], f.name); at >= 0 {
+			r.had = min(r.had, at)
+		}
+		alone = alone || slices.Contains(released, release{needs, f})
+	}
+	if r.had == never && alone {
+		r.had = 0
+	}
+	if f.original = s.originalOf(f); f.original != nil {
+		r.copy = 1
+	}
+	if copyOf(f.name) != "" {
+		r.named = 1
+	}
+	return r
+}
+
+// originalOf returns the file of which the file looks like a copy: by its name, and by a claim that both need. It is nil
+// if there is none.
+func (s *Set) originalOf(f *file) *file {
+	of, _ := bare(copyOf(f.name))
+	if of == "" {
+		return nil
+	}
+	for _, extension := range []string{"", ".yaml", ".yml", ".json", ".manifest"} {
+		if original := s.files[of+extension]; original != nil && original != f && original.pod != nil {
+			for i, needs := range claimsOf(original.pod) {
+				if needs == claimsOf(f.pod)[i] {
+					return original
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// describeConflict says why the file does not get its claims.
+func describeConflict(f *file, taken claim, owner *file) string {
+	text := fmt.Sprintf("the pod's %s is taken by %s; this manifest takes over when that one is removed", taken, filepath.Base(owner.path))
+	if f.original != nil {
+		text = fmt.Sprintf("looks like a copy of %s: %s", filepath.Base(f.original.path), text)
+	}
+	return text
 }

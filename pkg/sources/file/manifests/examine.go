@@ -1,12 +1,11 @@
 package manifests
 
 import (
-	"cmp"
 	"context"
-	"maps"
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +35,13 @@ func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 			s.renewed(f)
 		}
 	}
-	changed, reassigned := s.assign(renewed)
+	changed, reassigned := s.assign(ctx, renewed)
+	for f := range s.waiting {
+		if f.verdict.State == "" { // the file that has its name was missing
+			reassigned = append(reassigned, f)
+		}
+	}
+	slices.SortFunc(reassigned, func(a, b *file) int { return strings.Compare(a.name, b.name) })
 	for _, f := range slices.Concat(files, reassigned) {
 		s.serve(f)
 		s.pass(ctx, f)
@@ -120,8 +125,10 @@ func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 		delete(s.pending, f)
 	}
 	f.knowledge = seen.knowledge
+	unripe := f.unripe
+	f.unripe = false
 	if seen.same {
-		return false
+		return unripe
 	}
 	f.fault, f.warnings = seen.fault, seen.warnings
 	switch {
@@ -169,43 +176,4 @@ func (s *Set) inGrace(f *file, now time.Time) bool {
 func (s *Set) postpone(f *file, due time.Time) {
 	f.due = due
 	s.pending[f] = struct{}{}
-}
-
-// assign assigns claims after some files got another pod. It reports whether the set
-// changed, and returns the files that waited or still wait for a claim.
-func (s *Set) assign(renewed []*file) (changed bool, waiting []*file) {
-	if len(renewed) == 0 {
-		return false, nil
-	}
-	for _, f := range renewed {
-		changed = changed || f.serving != nil
-		s.claims.release(f)
-		if f.pod == nil {
-			delete(s.waiting, f)
-		} else {
-			s.waiting[f] = struct{}{}
-		}
-	}
-	waiting = slices.SortedFunc(maps.Keys(s.waiting), func(a, b *file) int {
-		return cmp.Compare(a.name, b.name)
-	})
-	for again := true; again; {
-		again = false
-		for _, f := range waiting {
-			if _, waits := s.waiting[f]; !waits {
-				continue
-			}
-			had := f.serving != nil
-			if s.claims.acquire(f) {
-				delete(s.waiting, f)
-				changed = true
-			} else if had {
-				again = true // it released its claims, and another file may wait for them
-			}
-		}
-	}
-	if len(waiting) > 0 && len(s.waiting) == 0 {
-		s.waiting = make(map[*file]struct{}) // to read a map takes as long as when it was full
-	}
-	return changed, waiting
 }

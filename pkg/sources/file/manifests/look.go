@@ -63,6 +63,11 @@ func describe(path string, info fs.FileInfo) *config.File {
 	return file
 }
 
+// sameFile reports whether two signatures are of one file, which may have changed.
+func (s signature) sameFile(other signature) bool {
+	return s.ino != 0 && s.dev == other.dev && s.ino == other.ino
+}
+
 // settled reports whether the times are old enough at the given moment to show any later
 // write.
 func (s signature) settled(at time.Time) bool {

@@ -143,10 +143,25 @@ func (h *history) check() {
 		}
 	}
 	gotPods, gotFiles := h.set.Pods()
-	if !slices.Equal(gotPods, pods) || !slices.Equal(gotFiles, files) || h.set.Len() != len(pods) {
+	sameFile := func(a, b *config.File) bool { return a.Path == b.Path && a.UID == b.UID && a.Mode == b.Mode }
+	if !slices.Equal(gotPods, pods) || !slices.EqualFunc(gotFiles, files, sameFile) || h.set.Len() != len(pods) {
 		h.Errorf("the set has the pods %v of %v, want %v of %v", gotPods, gotFiles, pods, files)
 	}
 	if len(h.set.claims) != len(claimed) {
 		h.Errorf("%d claims, want %d", len(h.set.claims), len(claimed))
+	}
+	for has := range h.set.holders {
+		if h.set.claims[has] == nil {
+			h.Errorf("the holders of the %s are remembered, and no file has it", has)
+		}
+	}
+	for f := range h.set.waiting { // no file waits for what it could have
+		free := true
+		for _, needs := range claimsOf(f.pod) {
+			free = free && h.set.claims[needs] == nil
+		}
+		if free || f.serving != nil {
+			h.Errorf("%s waits for nothing", f.name)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"path/filepath"
+	"strings"
 
 	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
@@ -22,9 +23,18 @@ func (s *Set) restore(restored sources.Restored) (dropped int) {
 			dropped++
 			continue
 		}
+		if s.ignores(name) {
+			continue
+		}
 		f := s.add(name)
 		f.pod, f.source = pod, source
-		if !s.claims.acquire(f) {
+		if source.Before != "" {
+			has := *source
+			has.Before = ""
+			f.source = &has
+			s.holders[claimsOf(pod)[0]] = append(strings.Split(source.Before, "/"), name)
+		}
+		if _, owner := s.claims.take(f); owner != nil {
 			s.waiting[f] = struct{}{}
 		}
 		s.serve(f)

@@ -53,6 +53,10 @@ type Options struct {
 	Judge func(path string, v *v1alpha1.Manifest)
 	// Impatient means that files are read even while they are being written.
 	Impatient bool
+	// Alone reports whether no kubelet runs on the node. It is nil if this is not known.
+	Alone func() bool
+	// Ignore has patterns of names of files in the directory that are not read.
+	Ignore []string
 	// Restored is the set from before a restart. Its pods are the last good pods of
 	// their files.
 	Restored sources.Restored
@@ -77,6 +81,9 @@ type Set struct {
 	// descriptor to open them.
 	pending map[*file]struct{}
 	claims  claims
+	holders holders
+	alone   func() bool
+	ignore  []string
 	// waiting are the files whose pod's name or UID belongs to another file.
 	waiting map[*file]struct{}
 	// noticed is when the change that the set looks at was noticed; zero for a further look. event
@@ -101,10 +108,16 @@ type file struct {
 	// pod is the last good pod. serving is the pod in the set, usually the same.
 	pod, serving *v1.Pod
 	// source is the file that pod was read from, as it was then.
-	source   *config.File
-	fault    *fault
-	conflict string
-	warnings []manifest.Fault
+	source *config.File
+	fault  *fault
+	// conflict says why the file does not serve its pod: owner has its name or UID. original is the file of which it looks
+	// like a copy; nil for none.
+	conflict        string
+	owner, original *file
+	warnings        []manifest.Fault
+	// unripe means that the file may be temporary, and gives no pod yet. since is when it began to serve a pod.
+	unripe bool
+	since  time.Time
 	// due is the time of the next look at a pending file. For a missing file, graceLeft of the
 	// graceParts are not over. The last wait for a file that is being written was busyWait, and for a file
 	// without a descriptor starvedWait.
@@ -129,6 +142,9 @@ func New(opts Options) *Set {
 		files:    make(map[string]*file),
 		pending:  make(map[*file]struct{}),
 		claims:   make(claims),
+		holders:  make(holders),
+		alone:    opts.Alone,
+		ignore:   opts.Ignore,
 		waiting:  make(map[*file]struct{}),
 	}
 	s.dropped = s.restore(opts.Restored)
@@ -204,7 +220,7 @@ func (s *Set) Outdate() {
 // are held, and these files are not looked at.
 func (s *Set) lookAt(ctx context.Context, names []string) (changed bool) {
 	if s.dir {
-		return s.examine(ctx, names)
+		return s.examine(ctx, slices.DeleteFunc(names, s.ignores))
 	}
 	if slices.Contains(names, follow.Single) {
 		changed = s.examine(ctx, []string{follow.Single})
@@ -215,6 +231,14 @@ func (s *Set) lookAt(ctx context.Context, names []string) (changed bool) {
 	}
 	before := slices.DeleteFunc(s.names(), func(name string) bool { return name == follow.Single })
 	return s.examine(ctx, before) || changed
+}
+
+// ignores reports whether a file of the directory is not read.
+func (s *Set) ignores(name string) bool {
+	return name != follow.Single && slices.ContainsFunc(s.ignore, func(pattern string) bool {
+		matches, _ := filepath.Match(pattern, name) // the configuration is valid
+		return matches
+	})
 }
 
 // Distrust marks files with a reported change. Their times no longer prove that they are
@@ -237,7 +261,7 @@ func (s *Set) hold(selected func(*file) bool) {
 		if !selected(f) {
 			return false
 		}
-		f.graceLeft, f.busySince, f.busyWait, f.starvedWait = 0, time.Time{}, 0, 0
+		f.graceLeft, f.busySince, f.busyWait, f.starvedWait, f.unripe = 0, time.Time{}, 0, 0, false
 		return true
 	})
 }
@@ -252,11 +276,11 @@ func (s *Set) Unsettled() (n int, due time.Time) {
 	return len(s.pending), due
 }
 
-// Unread reports whether files could not be read yet, because they are being written or
-// because there was no descriptor, or whether files of restored pods are missing and have not been gone for long enough.
+// Unread reports whether files could not be read yet, because they are being written or because there was no descriptor,
+// whether they may be temporary, or whether files of restored pods are missing and have not been gone for long enough.
 func (s *Set) Unread() bool {
 	for f := range s.pending {
-		if f.busyWait > 0 || f.starvedWait > 0 || f.graceLeft > 0 && !f.decoded {
+		if f.busyWait > 0 || f.starvedWait > 0 || f.unripe || f.graceLeft > 0 && !f.decoded {
 			return true
 		}
 	}
@@ -319,9 +343,22 @@ func (s *Set) add(name string) *file {
 
 // serve records what the file serves, if it has not been dropped.
 func (s *Set) serve(f *file) {
-	if at, found := s.place(f.name); found {
-		s.serves[at] = served{f.serving, f.source}
+	at, found := s.place(f.name)
+	if !found {
+		return
 	}
+	source := f.source
+	if f.serving != nil && source != nil {
+		name := claimsOf(f.serving)[0]
+		if before := s.holders.before(name, f.name); len(before) > 0 {
+			has := *source
+			has.Before = strings.Join(before, "/")
+			if source = s.serves[at].source; source == nil || *source != has {
+				source = &has
+			}
+		}
+	}
+	s.serves[at] = served{f.serving, source}
 }
 
 func (s *Set) drop(f *file) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources"
+	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
 // Verdict is the verdict on a file, with its faults and warnings one by one.
@@ -24,7 +26,7 @@ func (s *Set) Verdicts() []Verdict {
 	verdicts := make([]Verdict, 0, len(s.order))
 	for _, f := range s.order {
 		if f.verdict.State != "" {
-			v := Verdict{Manifest: f.verdict, File: f.path, Warnings: f.warnings}
+			v := Verdict{Manifest: f.verdict, File: f.path, Warnings: s.warnings(f)}
 			if f.fault != nil {
 				v.Faults = f.fault.faults
 			}
@@ -39,7 +41,10 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	if s.files[f.name] != f {
 		return // the file and its verdict are gone
 	}
-	v := v1alpha1.Manifest{Path: f.as, Warnings: texts(f.path, f.warnings)}
+	if f.unripe || f.verdict.State == "" && f.owner != nil && f.owner.graceLeft > 0 {
+		return // it is not decided yet whether it gives a pod
+	}
+	v := v1alpha1.Manifest{Path: f.as, Warnings: texts(f.path, s.warnings(f))}
 	if f.fault != nil {
 		v.Reason, v.Message = f.fault.reason, sources.ShortText(strings.Join(texts(f.path, f.fault.faults), "; "))
 		v.Fault = f.fault.lines
@@ -47,6 +52,12 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	switch {
 	case f.serving != nil && f.fault == nil:
 		v.State = v1alpha1.ManifestAccepted
+		if s.copyOf(f) != "" {
+			v.Reason = sources.ReasonCopy
+		}
+		if before := s.holders.before(claimsOf(f.serving)[0], f.name); len(before) > 0 {
+			v.Message = "took over the pod's name from " + before[len(before)-1] + ", which gets it back when it is there again"
+		}
 	case f.serving != nil:
 		v.State = v1alpha1.ManifestHeld
 		v.Message += "; its last good pod is kept"
@@ -71,6 +82,36 @@ func (s *Set) pass(ctx context.Context, f *file) {
 		s.judge(f.as, &v)
 	}
 	s.reporter.Report(ctx, v)
+}
+
+// copyOf returns the name of the file of which the file looks like a copy, if it serves a pod that may not be meant: it took
+// over from another file, or its name does not end as those of manifests do.
+func (s *Set) copyOf(f *file) (of string) {
+	if f.serving == nil || f.name == follow.Single {
+		return ""
+	}
+	before := s.holders.before(claimsOf(f.serving)[0], f.name)
+	if _, extended := bare(f.name); extended && len(before) == 0 {
+		return ""
+	}
+	of = copyOf(f.name)
+	for _, name := range before {
+		if sameName(name, of) {
+			return name
+		}
+	}
+	return of
+}
+
+// warnings returns the warnings about the file.
+func (s *Set) warnings(f *file) []manifest.Fault {
+	of := s.copyOf(f)
+	if of == "" {
+		return f.warnings
+	}
+	return append(slices.Clone(f.warnings), manifest.Fault{
+		Message: "looks like a copy of " + of + ", but gives a pod: if it is no manifest, let its name begin with a dot, or set --ignore-manifests",
+	})
 }
 
 // texts returns the faults as lines of text.

@@ -1,0 +1,44 @@
+package manifests
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Each example of the table looks like a copy of web.yaml, and the documentation has it.
+func TestTheTableOfCopies(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/how-to/manifests.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range copies {
+		for example := range strings.FieldsSeq(c.examples) {
+			of := copyOf(example)
+			if name, _ := bare(of); name != "web" {
+				t.Errorf("%s looks like a copy of %q", example, of)
+			}
+			if !c.pattern().MatchString(example) {
+				t.Errorf("%s is in the wrong row", example)
+			}
+			if !strings.Contains(string(text), "`"+example+"`") {
+				t.Errorf("docs/how-to/manifests.md does not have `%s`", example)
+			}
+		}
+	}
+}
+
+func TestCopyOf(t *testing.T) {
+	for name, want := range map[string]string{
+		"web.yaml": "", "web": "", "web.yml": "", "web.json": "", "web-v2.yaml": "", "web2.yaml": "", "web-1.yaml": "", "kube-proxy.manifest": "",
+		"00-web.yaml": "", "web-canary.yaml": "", "newweb.yaml": "", "web-20.yaml": "", "web-20260.yaml": "", "bold-web.yaml": "", "web-gold.yaml": "",
+		"~": "", "##": "", ".bak": "", "2026.yaml": "", "приложение": "", "-rf": "",
+		"web.yaml.bak~": "web.yaml", "#web.yaml.bak#": "web.yaml", "web.yaml.~1~": "web.yaml", "backup-web-2026.yaml": "web.yaml", "web.yaml.2026-11-27.bak": "web.yaml",
+		"Backup of web.yaml": "web.yaml", "Copy of web.yaml": "web.yaml", "web - Copy.yaml": "web.yaml", "web copy 2.yaml": "web.yaml", "web (copy).yaml": "web.yaml",
+		"web (node1's conflicted copy 2026-11-27).yaml": "web.yaml", "WEB.YAML.BAK": "WEB.YAML", "w.tmp": "w", "web.yaml.a1B2c3": "web.yaml",
+	} {
+		if got := copyOf(name); got != want {
+			t.Errorf("%s looks like a copy of %q, want %q", name, got, want)
+		}
+	}
+}
