@@ -140,7 +140,7 @@ func TestNumbersOfFlags(t *testing.T) {
 
 // numbers lists every flag that takes a number.
 func TestAllNumbersOfFlagsAreTried(t *testing.T) {
-	types := []string{"bool", "string", "stringSlice", "colonSeparatedMultimapStringString", "name:value", "[NAME=]PATH", "[NAME=]URL"}
+	types := []string{"bool", "string", "stringSlice", "stringArray", "colonSeparatedMultimapStringString", "name:value", "[NAME=]PATH", "[NAME=]URL"}
 	var look func(cmd *cobra.Command)
 	look = func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {

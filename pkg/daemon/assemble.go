@@ -51,7 +51,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 	d.podsAPI = d.newPodsAPI(registry)
 	d.kubelet = d.newFinder(decoder, registry)
 	d.sources = newRunner(opener{
-		node: d.node, decoder: decoder,
+		node: d.node, decoder: decoder, alone: func() bool { return !d.kubelet.Present() },
 		objects: apiserver.Objects{Node: d.setNode, Namespaces: d.journal.PutNamespaces},
 	}, registry, d.podConfig)
 	for _, spec := range c.specs() {

@@ -35,7 +35,7 @@ func (c *Config) specs() (specs []sourceSpec) {
 	}
 	for field, f := range c.fileSources() {
 		name := config.NamedSource(config.FileSource, f.Name)
-		add(name, field, file.Options{Name: name, Path: f.Path, Period: c.FileCheckFrequency.Duration})
+		add(name, field, file.Options{Name: name, Path: f.Path, Period: c.FileCheckFrequency.Duration, Ignore: c.ignored()})
 	}
 	for field, h := range c.httpSources() {
 		name := config.NamedSource(config.HTTPSource, h.Name)
@@ -50,6 +50,14 @@ func (c *Config) specs() (specs []sourceSpec) {
 		})
 	}
 	return specs
+}
+
+// ignored returns the patterns of files that are not read. Each of the list can have several, with commas in between.
+func (c *Config) ignored() (patterns []string) {
+	for _, list := range c.IgnoreManifests {
+		patterns = append(patterns, strings.Split(list, ",")...)
+	}
+	return patterns
 }
 
 // fileSources returns all file sources with their fields. The source without a name is first.
@@ -97,13 +105,15 @@ type opener struct {
 	node    types.NodeName
 	decoder *manifest.Decoder
 	objects apiserver.Objects
+	// alone reports whether no kubelet runs on the node.
+	alone func() bool
 }
 
 // open returns the source. restored is its last set.
 func (o *opener) open(s sourceSpec, registry prometheus.Registerer, restored sources.Restored) (sources.Source, error) {
 	switch opts := s.options.(type) {
 	case file.Options:
-		opts.Decoder, opts.Registerer, opts.Restored = o.decoder, registry, restored
+		opts.Decoder, opts.Registerer, opts.Restored, opts.Alone = o.decoder, registry, restored, o.alone
 		return file.New(opts), nil
 	case http.Options:
 		opts.Decoder, opts.Registerer, opts.Restored = o.decoder, registry, restored
@@ -120,6 +130,11 @@ func (c *Config) validateSources(found *faults) {
 	specs := c.specs()
 	if len(specs) == 0 {
 		found.add("", "no source of pods: set %v, %v or %v", FieldName("staticPodPath"), FieldName("staticPodURL"), FieldName("kubeconfig"))
+	}
+	for _, pattern := range c.ignored() {
+		if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" || strings.Contains(pattern, "/") {
+			found.add("ignoreManifests", "%q is not a pattern of file names: expected for example \"*.bak\"", pattern)
+		}
 	}
 	seen := make(map[string]bool, len(specs))
 	for _, s := range specs {

@@ -35,6 +35,14 @@ type PodConfigdConfiguration struct {
 	// +maximum=24h
 	// +reload=sources
 	FileCheckFrequency *metav1.Duration `json:"fileCheckFrequency,omitempty"`
+	// ignoreManifests are patterns of file names, for example "*.bak", "*~" or "#*#". Files of
+	// staticPodPath and fileSources with such a name are not read. An item can have several
+	// patterns, with commas in between. The kubelet has no such option: beside a kubelet, it reads
+	// these files.
+	// +help=Can be repeated. `*` is any text, `?` is one character, and `[a-z]` is one of these.
+	// +flag=ignore-manifests
+	// +reload=sources
+	IgnoreManifests []string `json:"ignoreManifests,omitempty"`
 
 	// staticPodURL is the URL of a Pod or PodList manifest. It is the source "http". If empty,
 	// there is none.

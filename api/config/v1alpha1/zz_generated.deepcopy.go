@@ -185,6 +185,11 @@ func (in *PodConfigdConfiguration) DeepCopyInto(out *PodConfigdConfiguration) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.IgnoreManifests != nil {
+		in, out := &in.IgnoreManifests, &out.IgnoreManifests
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.StaticPodURLHeader != nil {
 		in, out := &in.StaticPodURLHeader, &out.StaticPodURLHeader
 		*out = make(map[string][]string, len(*in))
