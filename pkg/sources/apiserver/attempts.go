@@ -154,12 +154,12 @@ func (a *attempts) show(ctx context.Context, keysAndValues ...any) {
 	}
 }
 
-// ports is the part of an error's text that differs between connections.
-var ports = lazyregexp.New(`\S+:\d+->`)
+// unstable is the part of an error's text that differs between attempts: ports, and the query of a URL.
+var unstable = lazyregexp.New(`\S+:\d+->|\?[^\s"\\]+`)
 
-// stable returns the error with a text that does not depend on the connection.
+// stable returns the error with a text that does not depend on the attempt.
 func stable(err error) error {
-	if text := ports().ReplaceAllString(err.Error(), ""); text != err.Error() {
+	if text := unstable().ReplaceAllString(err.Error(), ""); text != err.Error() {
 		return sources.Because(sources.ReasonOf(err), errors.New(text))
 	}
 	return err

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +52,8 @@ type fake struct {
 	source *Source
 	conns  chan net.Conn
 	closed chan struct{}
+	// refuses means that new connections are refused.
+	refuses atomic.Bool
 
 	mu     sync.Mutex
 	faults map[string]nethttp.HandlerFunc
@@ -79,6 +83,9 @@ func (f *fake) Close() error   { return nil }
 func (f *fake) Addr() net.Addr { return &net.TCPAddr{} }
 
 func (f *fake) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	if f.refuses.Load() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
 	client, server := net.Pipe()
 	select {
 	case f.conns <- server:

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/podconfigd/podconfigd/test/components"
 )
 
 // The ways in which a request or its answer fails.
@@ -177,62 +175,6 @@ func TestNothingSucceedsAfterAList(t *testing.T) {
 				f.healthy(lastRetry+time.Second, 2)
 			})
 		})
-	}
-}
-
-// A watch that has lasted ends the series of failures: the wait after it is short again.
-func TestALastingWatchEndsASeries(t *testing.T) {
-	var cut atomic.Bool
-	run(t, podRequests(failing["500"]), func(f *fake) {
-		<-time.After(5 * time.Minute)
-		f.mend(map[string]nethttp.HandlerFunc{listing: listThenCut(&cut), watching: untilCut(&cut)})
-		f.healthy(lastRetry+time.Second, 2)
-		<-time.After(time.Minute)
-		begin := time.Now()
-		cut.Store(true)
-		<-time.After(time.Second)
-		if n := len(f.attempts(begin)); n < 2 {
-			t.Errorf("%d requests in the second after the cut", n)
-		}
-	})
-}
-
-// New credentials are no failure: the pods are listed with them.
-func TestNewCredentials(t *testing.T) {
-	run(t, nil, func(f *fake) {
-		f.healthy(2*time.Second, 2)
-		<-time.After(time.Minute)
-		conf := components.NewKubeconfig("http://127.0.0.1:1", nil)
-		conf.AuthInfos["user"].Token = "another"
-		components.WriteKubeconfig(t, f.source.connector.kubeconfig, conf)
-		<-time.After(filesPeriod + 2*time.Second)
-		f.healthy(0, 2)
-		if api := f.source.Status().API; api.Relists != 1 || f.failures() != 0 || f.errors() != 0 {
-			t.Errorf("%d failures, the status is %+v", f.failures(), api)
-		}
-	})
-}
-
-// listThenCut lists two pods, and then breaks connections when cut is true.
-func listThenCut(cut *atomic.Bool) nethttp.HandlerFunc {
-	return func(w nethttp.ResponseWriter, r *nethttp.Request) {
-		for _, pod := range []string{"a", "b"} {
-			pod := fakePod(pod, map[string]string{"a": "10", "b": "11"}[pod])
-			event(w, "ADDED", &pod)
-		}
-		bookmark(w, "20", true)
-		untilCut(cut)(w, r)
-	}
-}
-
-// untilCut breaks connections when cut is true.
-func untilCut(cut *atomic.Bool) nethttp.HandlerFunc {
-	return func(w nethttp.ResponseWriter, r *nethttp.Request) {
-		flush(w)
-		for !cut.Load() && r.Context().Err() == nil {
-			<-time.After(100 * time.Millisecond)
-		}
-		panic(nethttp.ErrAbortHandler)
 	}
 }
 

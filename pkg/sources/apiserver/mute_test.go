@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/internal/await"
@@ -212,42 +211,4 @@ func TestMuteStreamsOfOtherObjects(t *testing.T) {
 			t.Errorf("%d errors", f.errors())
 		}
 	})
-}
-
-// The pods of a list are the pods, whatever the source had, also if their resourceVersions are lower.
-func TestAListIsTheTruth(t *testing.T) {
-	var cut atomic.Bool
-	for name, pods := range map[string][]v1.Pod{
-		"older":                    {fakePod("a", "3")},
-		"none":                     {},
-		"others":                   {fakePod("c", "3"), fakePod("d", "30")},
-		"the same resourceVersion": {func() v1.Pod { p := fakePod("a", "10"); p.Status.Message = "restored"; return p }()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cut.Store(false)
-			run(t, map[string]nethttp.HandlerFunc{listing: listThenCut(&cut)}, func(f *fake) {
-				f.healthy(2*time.Second, 2)
-				<-time.After(time.Minute)
-				f.mend(nil)
-				f.mu.Lock()
-				f.pods = pods
-				f.mu.Unlock()
-				cut.Store(true)
-				<-time.After(2 * time.Second)
-				f.healthy(0, len(pods))
-				if api := f.source.Status().API; api.Relists != 1 || api.WatchRestarts != 1 || time.Since(*api.LastList) > 2*time.Second {
-					t.Errorf("the status is %+v", api)
-				}
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				for i := range pods {
-					if !slices.ContainsFunc(f.last, func(p *v1.Pod) bool {
-						return p.Name == pods[i].Name && p.ResourceVersion == pods[i].ResourceVersion && p.Status.Message == pods[i].Status.Message
-					}) {
-						t.Errorf("%s %s is not there", pods[i].Name, pods[i].ResourceVersion)
-					}
-				}
-			})
-		})
-	}
 }
