@@ -236,7 +236,8 @@ func (c *cluster) sameRevision(t *testing.T, backup string, ways []*away) {
 	t.Error("the pod never came to the same revision")
 }
 
-// Another apiserver replaces the first at once. For a client, this is a cut connection.
+// Another apiserver replaces the first at once. For a client, this is a cut connection. It has another CA: until the
+// kubeconfig has it too, the pods stay.
 func isReplaced(t *testing.T, one *cluster) {
 	other := startCluster(t)
 	for i, c := range []*cluster{one, other} {
@@ -247,13 +248,19 @@ func isReplaced(t *testing.T, one *cluster) {
 	one.pass(t, other.revision(t)+500)
 	one.addPod(t, "late", "replaced")
 	proxy := components.NewProxy(t, one.Address)
-	conf := components.NewKubeconfig("https://"+proxy.Address, append(one.Authority.PEM, other.Authority.PEM...))
+	conf := components.NewKubeconfig("https://"+proxy.Address, one.Authority.PEM)
 	conf.AuthInfos["user"].Token = components.User + "-token"
-	d := one.daemonOf(t, "replaced", conf)
+	kubeconfig := filepath.Join(testutil.ShortDir(t), "kubeconfig")
+	components.WriteKubeconfig(t, kubeconfig, conf)
+	d := one.daemon(t, "replaced", kubeconfig)
 	ways := []*away{{name: "proxy", d: d, f: e2e.Follow(t, d)}}
 	ways[0].f.Backwards = true
 	one.settle(t, "replaced", ways)
 	proxy.Replace(other.Address)
+	complains(t, d, "certificate signed by unknown authority")
+	one.agrees(t, ways[0].f, "replaced")
+	conf.Clusters["cluster"].CertificateAuthorityData = append(one.Authority.PEM, other.Authority.PEM...)
+	components.WriteKubeconfig(t, kubeconfig, conf)
 	other.settle(t, "replaced", ways)
 	other.pass(t, one.revision(t)+100)
 	proxy.Replace(one.Address)
