@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/logs"
@@ -19,18 +18,11 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
-// followPeriod is the interval at which the files of the kubelet are read again.
-const followPeriod = 2 * time.Second
-
-// reloader loads the configuration again at each SIGHUP, and when the files of the kubelet change. Signals that come during a
-// reload cause one more.
+// reloader loads the configuration again at each SIGHUP. Signals that come during a reload
+// cause one more.
 type reloader struct {
 	hups <-chan os.Signal
 	load func() (*configfile.Configuration, error)
-	// loaded is the configuration that was taken last. pending has changed files of the kubelet, and refused means that the
-	// daemon did not take them.
-	loaded, pending *configfile.Configuration
-	refused         bool
 	// logging is the configuration of the log that is in effect.
 	logging logsapi.LoggingConfiguration
 
@@ -38,10 +30,10 @@ type reloader struct {
 	successful, success prometheus.Gauge
 }
 
-func newReloader(hups <-chan os.Signal, reg prometheus.Registerer, loaded *configfile.Configuration, load func() (*configfile.Configuration, error)) *reloader {
+func newReloader(hups <-chan os.Signal, reg prometheus.Registerer, logging logsapi.LoggingConfiguration, load func() (*configfile.Configuration, error)) *reloader {
 	in := metric.In(reg, "config")
 	r := &reloader{
-		hups: hups, load: load, loaded: loaded, logging: loaded.Logging,
+		hups: hups, load: load, logging: logging,
 		reloads:    in.CounterVec("reloads_total", "Reloads of the configuration, by result.", "result", "success", "failure"),
 		successful: in.Gauge("last_reload_successful", "1 if the last attempt to load the configuration succeeded."),
 		success:    in.Gauge("last_reload_success_timestamp_seconds", "Unix time at which the configuration was last loaded without a fault."),
@@ -53,54 +45,23 @@ func newReloader(hups <-chan os.Signal, reg prometheus.Registerer, loaded *confi
 
 // run reloads the configuration until the context is done.
 func (r *reloader) run(ctx context.Context, d *daemon.Daemon) {
-	ticker := time.NewTicker(followPeriod)
-	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.hups:
-			loaded, err := r.load()
-			r.reload(ctx, d, loaded, err)
-		case <-ticker.C:
-			r.follow(ctx, d)
+			r.reload(ctx, d)
 		}
 	}
 }
 
-// follow takes changed files of the kubelet, once they are the same at two readings: a program may be writing them.
-func (r *reloader) follow(ctx context.Context, d *daemon.Daemon) {
-	next, err := r.loaded.Follow()
-	switch {
-	case next == nil:
-		if r.refused { // the change was taken back
-			d.Refused(nil)
-		}
-		r.pending, r.refused = nil, false
-	case r.pending == nil || !r.pending.SameKubelet(next):
-		r.pending, r.refused = next, false
-	case !r.refused:
-		klog.FromContext(ctx).Info("The configuration of the kubelet has changed")
-		r.reload(ctx, d, next, err)
-	}
-}
-
-// reload takes a configuration, unless there is an error, and logs one line: what changed and what needs a restart, or
+// reload loads the configuration and logs one line: what changed and what needs a restart, or
 // why nothing changed.
-func (r *reloader) reload(ctx context.Context, d *daemon.Daemon, loaded *configfile.Configuration, err error) {
+func (r *reloader) reload(ctx context.Context, d *daemon.Daemon) {
 	done := d.Reloading(ctx)
 	defer done()
 	logger := klog.FromContext(ctx)
-	var changed, needRestart []string
-	if err == nil {
-		changed, needRestart, err = r.apply(ctx, d, loaded)
-	}
-	if r.refused = err != nil; !r.refused {
-		r.loaded, r.pending = loaded, nil
-	}
-	if ctx.Err() == nil {
-		d.Refused(err)
-	}
+	changed, needRestart, err := r.apply(ctx, d)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -115,9 +76,13 @@ func (r *reloader) reload(ctx context.Context, d *daemon.Daemon, loaded *configf
 	}
 }
 
-// apply gives the daemon the configuration, and returns the fields that changed, and those that need a
+// apply loads the configuration, and returns the fields that changed, and those that need a
 // restart, by their paths in the config file.
-func (r *reloader) apply(ctx context.Context, d *daemon.Daemon, loaded *configfile.Configuration) (changed, needRestart []string, err error) {
+func (r *reloader) apply(ctx context.Context, d *daemon.Daemon) (changed, needRestart []string, err error) {
+	loaded, err := r.load()
+	if err != nil {
+		return nil, nil, err
+	}
 	if loaded.Faulty() {
 		return nil, nil, loaded.Check()
 	}

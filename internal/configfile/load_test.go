@@ -25,11 +25,7 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, data := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		testutil.WriteFile(t, path, data)
+		testutil.WriteFile(t, filepath.Join(dir, name), data)
 	}
 	return dir
 }
