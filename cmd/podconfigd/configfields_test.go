@@ -20,7 +20,7 @@ func TestFlagsAndFieldsOfTheConfiguration(t *testing.T) {
 			t.Errorf("%s: there is no flag --%s", field.Path, field.Flag)
 		}
 	}
-	for _, name := range []string{"config", "config-dir", "kubelet-config"} { // these name the files
+	for _, name := range []string{"config", "config-dir", "kubelet-config", "kubelet-config-dir"} { // these name the files
 		withField[name] = true
 	}
 	flags.VisitAll(func(flag *pflag.Flag) {

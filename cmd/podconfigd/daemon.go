@@ -63,7 +63,7 @@ Without a subcommand, podconfigd runs the daemon.`,
 			metrics := prometheus.NewRegistry()
 			metric.In(metrics, "log").CounterFunc("dropped_lines_total", "Log lines that were dropped because stderr was not read or is broken.",
 				func() float64 { return float64(sink.Dropped()) })
-			r := newReloader(hups, metrics, loaded.Logging, func() (*configfile.Configuration, error) { return opts.load(cmd.Flags()) })
+			r := newReloader(hups, metrics, loaded, func() (*configfile.Configuration, error) { return opts.load(cmd.Flags()) })
 			loaded.Collectors = append(loaded.Collectors, metrics)
 			d, err := start(loaded)
 			if err != nil {

@@ -64,8 +64,10 @@ func (o *daemonOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.files.ConfigDir, "config-dir", "",
 		"Path to a directory of files that are merged over --config, in lexical order. Each has a name that ends in .conf. Subdirectories are included. Objects are merged, and lists are replaced.")
 	flags.StringVar(&o.files.KubeletConfig, "kubelet-config", "",
-		"Path to a KubeletConfiguration. podconfigd uses its static pod sources, its check and sync frequencies, its container runtime endpoint and its limits of events. --config overrides them.")
-	cli.SetSection(flags, "Configuration file", "config", "config-dir", "kubelet-config")
+		"Path to a KubeletConfiguration. podconfigd uses its static pod sources, its check and sync frequencies, its container runtime endpoint and its limits of events. --config overrides them. podconfigd takes changes of the file while it runs.")
+	flags.StringVar(&o.files.KubeletConfigDir, "kubelet-config-dir", "",
+		"Path to the directory of drop-ins of the kubelet (its --config-dir). They are merged over --kubelet-config as the kubelet merges them.")
+	cli.SetSection(flags, "Configuration file", "config", "config-dir", "kubelet-config", "kubelet-config-dir")
 }
 
 // load reads the configuration from the files and the flags. It can be called again to reload the files.

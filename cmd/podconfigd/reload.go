@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/component-base/logs"
@@ -18,11 +19,18 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
-// reloader loads the configuration again at each SIGHUP. Signals that come during a reload
-// cause one more.
+// followPeriod is the interval at which the files of the kubelet are read again.
+const followPeriod = 2 * time.Second
+
+// reloader loads the configuration again at each SIGHUP, and when the files of the kubelet change. Signals that come during a
+// reload cause one more.
 type reloader struct {
 	hups <-chan os.Signal
 	load func() (*configfile.Configuration, error)
+	// loaded is the configuration that was taken last. pending has changed files of the kubelet, and refused means that the
+	// daemon did not take them.
+	loaded, pending *configfile.Configuration
+	refused         bool
 	// logging is the configuration of the log that is in effect.
 	logging logsapi.LoggingConfiguration
 
@@ -30,10 +38,10 @@ type reloader struct {
 	successful, success prometheus.Gauge
 }
 
-func newReloader(hups <-chan os.Signal, reg prometheus.Registerer, logging logsapi.LoggingConfiguration, load func() (*configfile.Configuration, error)) *reloader {
+func newReloader(hups <-chan os.Signal, reg prometheus.Registerer, loaded *configfile.Configuration, load func() (*configfile.Configuration, error)) *reloader {
 	in := metric.In(reg, "config")
 	r := &reloader{
-		hups: hups, load: load, logging: logging,
+		hups: hups, load: load, loaded: loaded, logging: loaded.Logging,
 		reloads:    in.CounterVec("reloads_total", "Reloads of the configuration, by result.", "result", "success", "failure"),
 		successful: in.Gauge("last_reload_successful", "1 if the last attempt to load the configuration succeeded."),
 		success:    in.Gauge("last_reload_success_timestamp_seconds", "Unix time at which the configuration was last loaded without a fault."),
@@ -45,23 +53,54 @@ func newReloader(hups <-chan os.Signal, reg prometheus.Registerer, logging logsa
 
 // run reloads the configuration until the context is done.
 func (r *reloader) run(ctx context.Context, d *daemon.Daemon) {
+	ticker := time.NewTicker(followPeriod)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-r.hups:
-			r.reload(ctx, d)
+			loaded, err := r.load()
+			r.reload(ctx, d, loaded, err)
+		case <-ticker.C:
+			r.follow(ctx, d)
 		}
 	}
 }
 
-// reload loads the configuration and logs one line: what changed and what needs a restart, or
+// follow takes changed files of the kubelet, once they are the same at two readings: a program may be writing them.
+func (r *reloader) follow(ctx context.Context, d *daemon.Daemon) {
+	next, err := r.loaded.Follow()
+	switch {
+	case next == nil:
+		if r.refused { // the change was taken back
+			d.Refused(nil)
+		}
+		r.pending, r.refused = nil, false
+	case r.pending == nil || !r.pending.SameKubelet(next):
+		r.pending, r.refused = next, false
+	case !r.refused:
+		klog.FromContext(ctx).Info("The configuration of the kubelet has changed")
+		r.reload(ctx, d, next, err)
+	}
+}
+
+// reload takes a configuration, unless there is an error, and logs one line: what changed and what needs a restart, or
 // why nothing changed.
-func (r *reloader) reload(ctx context.Context, d *daemon.Daemon) {
+func (r *reloader) reload(ctx context.Context, d *daemon.Daemon, loaded *configfile.Configuration, err error) {
 	done := d.Reloading(ctx)
 	defer done()
 	logger := klog.FromContext(ctx)
-	changed, needRestart, err := r.apply(ctx, d)
+	var changed, needRestart []string
+	if err == nil {
+		changed, needRestart, err = r.apply(ctx, d, loaded)
+	}
+	if r.refused = err != nil; !r.refused {
+		r.loaded, r.pending = loaded, nil
+	}
+	if ctx.Err() == nil {
+		d.Refused(err)
+	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -76,13 +115,9 @@ func (r *reloader) reload(ctx context.Context, d *daemon.Daemon) {
 	}
 }
 
-// apply loads the configuration, and returns the fields that changed, and those that need a
+// apply gives the daemon the configuration, and returns the fields that changed, and those that need a
 // restart, by their paths in the config file.
-func (r *reloader) apply(ctx context.Context, d *daemon.Daemon) (changed, needRestart []string, err error) {
-	loaded, err := r.load()
-	if err != nil {
-		return nil, nil, err
-	}
+func (r *reloader) apply(ctx context.Context, d *daemon.Daemon, loaded *configfile.Configuration) (changed, needRestart []string, err error) {
 	if loaded.Faulty() {
 		return nil, nil, loaded.Check()
 	}

@@ -26,9 +26,12 @@ var configType = reflect.TypeFor[v1alpha1.PodConfigdConfiguration]()
 type layer struct {
 	// flag is the flag that names the file.
 	flag, path string
+	want       format
 	text       *located.Text
-	values     map[string]any
-	found      located.Findings
+	// failure is why the file can't be read; empty if it can.
+	failure string
+	values  map[string]any
+	found   located.Findings
 	// broken is set if the file is not a configuration.
 	broken bool
 	// dropped are the fields with a value of a wrong type. They are not in values.
@@ -41,22 +44,27 @@ type format struct {
 	// fields are the fields that are used; nil if the file may have only the fields of
 	// configType.
 	fields []string
+	// dropin means that the file is merged over another one.
+	dropin bool
 }
 
-var ownFormat = format{v1alpha1.SchemeGroupVersion.String(), v1alpha1.Kind, nil}
+var ownFormat = format{apiVersion: v1alpha1.SchemeGroupVersion.String(), kind: v1alpha1.Kind}
 
 // readLayer reads a file. The faults are in the layer.
 func readLayer(flag, path string, want format) *layer {
-	l := &layer{flag: flag, path: path}
+	l := &layer{flag: flag, path: path, want: want}
 	data, err := smallfile.Read(path)
 	l.text = located.New(path, data)
 	if err != nil {
-		l.refuse(located.Fault{Message: reason(err, path)})
+		l.failure = reason(err, path)
+		l.refuse(located.Fault{Message: l.failure})
 		return l
 	}
 	if values := l.decode(want); values != nil {
 		l.values = values
-		l.resolvePaths()
+		if want.fields == nil || !want.dropin { // the kubelet resolves no paths in its drop-ins
+			l.resolvePaths()
+		}
 	}
 	return l
 }
@@ -80,6 +88,9 @@ func (l *layer) refuse(fault located.Fault) map[string]any {
 func (l *layer) decode(want format) map[string]any {
 	text := l.text
 	expected := "expected apiVersion " + want.apiVersion + ", kind " + want.kind
+	if kubelet := "kind: " + kubeletFormat.kind; want.fields == nil && bytes.Contains(text.Data, []byte(kubelet)) {
+		expected += "; for the configuration of a kubelet, use --kubelet-config or --kubelet-config-dir"
+	}
 	if line, more := located.LaterDocuments(text.Data); more > 0 {
 		return l.refuse(located.Fault{Line: line, Message: "more than one YAML document: put all fields into the first, or use --config-dir"})
 	}
@@ -109,10 +120,13 @@ func (l *layer) decode(want format) map[string]any {
 	if l.broken {
 		return nil
 	}
+	var unset []string
 	if want.fields != nil {
-		maps.DeleteFunc(values, func(name string, value any) bool {
-			return !slices.Contains(want.fields, name) || isUnset(name, value)
-		})
+		maps.DeleteFunc(values, func(name string, _ any) bool { return !slices.Contains(want.fields, name) })
+		unset = slices.DeleteFunc(slices.Collect(maps.Keys(values)), func(name string) bool { return !isUnset(name, values[name]) })
+		for _, name := range unset {
+			delete(values, name)
+		}
 		if data, err = json.Marshal(values); err != nil {
 			return l.refuse(located.Fault{Message: err.Error()})
 		}
@@ -122,6 +136,11 @@ func (l *layer) decode(want format) map[string]any {
 		l.found.AddAll(text.Nulls(data, configType))
 	}
 	l.dropMismatches(values, data)
+	if want.fields != nil && want.dropin {
+		for _, name := range unset {
+			values[name] = nil // it takes the value of the files before away, and the default counts
+		}
+	}
 	l.refuseEmptyRestrictions(values)
 	return values
 }
@@ -179,8 +198,7 @@ func isUnset(name string, value any) bool {
 
 // resolvePaths makes relative paths relative to the folder of the file.
 //
-// kubelet: pkg/kubelet/apis/config/helpers.go KubeletConfigurationPathRefs. The kubelet does
-// not resolve the paths in its drop-ins.
+// kubelet: pkg/kubelet/apis/config/helpers.go KubeletConfigurationPathRefs.
 func (l *layer) resolvePaths() {
 	folder, err := filepath.Abs(filepath.Dir(l.path))
 	if err != nil {

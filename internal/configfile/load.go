@@ -1,6 +1,7 @@
 package configfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,8 +24,9 @@ import (
 type Files struct {
 	// Config is the file of --config, and ConfigDir the directory of --config-dir.
 	Config, ConfigDir string
-	// KubeletConfig is the KubeletConfiguration of --kubelet-config.
-	KubeletConfig string
+	// KubeletConfig is the KubeletConfiguration of --kubelet-config, and KubeletConfigDir the directory of
+	// --kubelet-config-dir.
+	KubeletConfig, KubeletConfigDir string
 }
 
 // any reports whether there is a file.
@@ -41,8 +43,11 @@ type Flags struct {
 type Configuration struct {
 	daemon.Config
 
-	flags  *Flags
-	layers []*layer
+	files Files
+	flags *Flags
+	// layers are the files. The first ones, ofKubelet of them, are those of the kubelet.
+	layers    []*layer
+	ofKubelet int
 	// faults are the faults of the files and of the log's configuration. refused are the faulty fields.
 	faults  []error
 	refused []string
@@ -52,22 +57,52 @@ type Configuration struct {
 // the command line wins. The error has every fault of the files that can't be read as a configuration. Load can be
 // called again to reload the files.
 func Load(files Files, flags *Flags) (*Configuration, error) {
-	c := &Configuration{Config: flags.Config, flags: flags}
-	c.PodConfigdConfiguration = *flags.DeepCopy()
-	if files.any() {
-		if err := c.load(files); err != nil {
-			return nil, err
-		}
+	c := &Configuration{files: files, flags: flags}
+	kubelet, err := readKubeletLayers(files)
+	own, ownErr := readOwnLayers(files)
+	if err := c.load(kubelet, own, errors.Join(err, ownErr)); err != nil {
+		return nil, err
 	}
-	c.faults = append(c.faults, c.validateLogging()...)
 	return c, nil
 }
 
-func (c *Configuration) load(files Files) error {
-	layers, err := readLayers(files)
-	c.layers = layers
+// Follow reads the files of the kubelet again. If they are those of c, it returns nil. Otherwise, it returns the configuration
+// with them, and with the other files and the flags of c. The configuration can be compared also if there is an error.
+func (c *Configuration) Follow() (next *Configuration, err error) {
+	if c.files.KubeletConfig == "" && c.files.KubeletConfigDir == "" {
+		return nil, nil //nolint:nilnil // nothing has changed
+	}
+	kubelet, err := readKubeletLayers(c.files)
+	next = &Configuration{files: c.files, flags: c.flags, layers: kubelet, ofKubelet: len(kubelet)}
+	if err == nil && next.SameKubelet(c) {
+		return nil, nil //nolint:nilnil // nothing has changed
+	}
+	return next, next.load(kubelet, c.layers[c.ofKubelet:], err)
+}
+
+// SameKubelet reports whether both have the same files of the kubelet, with the same contents.
+func (c *Configuration) SameKubelet(other *Configuration) bool {
+	return slices.EqualFunc(c.layers[:c.ofKubelet], other.layers[:other.ofKubelet], func(a, b *layer) bool {
+		return a.path == b.path && a.failure == b.failure && bytes.Equal(a.text.Data, b.text.Data)
+	})
+}
+
+// load makes the configuration of the layers and of the flags. err is the error of listing the files.
+func (c *Configuration) load(kubelet, own []*layer, err error) error {
+	c.Config, c.layers, c.ofKubelet = c.flags.Config, slices.Concat(kubelet, own), len(kubelet)
+	c.PodConfigdConfiguration = *c.flags.DeepCopy()
+	if c.files.any() {
+		if err := c.apply(err); err != nil {
+			return err
+		}
+	}
+	c.faults = append(c.faults, c.validateLogging()...)
+	return nil
+}
+
+func (c *Configuration) apply(err error) error {
 	broken := err != nil
-	for _, l := range layers {
+	for _, l := range c.layers {
 		c.faults = append(c.faults, l.errors()...)
 		broken = broken || l.broken
 		c.refused = append(c.refused, l.dropped...)
@@ -93,7 +128,7 @@ func (c *Configuration) dropUnusedHeader() {
 	own := c.changed("manifest-url-header")
 	for _, l := range c.layers {
 		_, is := l.values["staticPodURLHeader"]
-		own = own || is && l.flag != "--kubelet-config"
+		own = own || is && l.want.fields == nil
 	}
 	if c.StaticPodURL == "" && !own {
 		c.StaticPodURLHeader = nil
@@ -123,24 +158,40 @@ func (c *Configuration) Files() (paths []string) {
 	return paths
 }
 
-func readLayers(files Files) (layers []*layer, err error) {
-	if files.KubeletConfig != "" {
-		layers = append(layers, readLayer("--kubelet-config", files.KubeletConfig, kubeletFormat))
-	}
-	if files.Config != "" {
-		layers = append(layers, readLayer("--config", files.Config, ownFormat))
-	}
-	if files.ConfigDir != "" {
-		dropins, err := dropins(files.ConfigDir)
-		if err != nil {
-			return layers, fmt.Errorf("--config-dir: %s: %s", files.ConfigDir, reason(err, files.ConfigDir))
+func readKubeletLayers(files Files) (layers []*layer, err error) {
+	return readLayers("--kubelet-config", files.KubeletConfig, "--kubelet-config-dir", files.KubeletConfigDir, kubeletFormat)
+}
+
+func readOwnLayers(files Files) (layers []*layer, err error) {
+	return readLayers("--config", files.Config, "--config-dir", files.ConfigDir, ownFormat)
+}
+
+// readLayers reads a file and the drop-ins that are merged over it. Empty paths name nothing.
+func readLayers(fileFlag, file, dirFlag, dir string, want format) (layers []*layer, err error) {
+	if file != "" {
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			return nil, fmt.Errorf("%s: %s: expected a file: for a directory, use %s", fileFlag, file, dirFlag)
 		}
-		for _, path := range dropins {
-			layers = append(layers, readLayer("--config-dir", path, ownFormat))
-		}
+		layers = append(layers, readLayer(fileFlag, file, want))
+	}
+	if dir == "" {
+		return layers, nil
+	}
+	paths, err := dropins(dir)
+	switch {
+	case errors.Is(err, errNoDirectory):
+		return layers, fmt.Errorf("%s: %s: expected a directory: for a file, use %s", dirFlag, dir, fileFlag)
+	case err != nil:
+		return layers, fmt.Errorf("%s: %s: %s", dirFlag, dir, reason(err, dir))
+	}
+	want.dropin = true
+	for _, path := range paths {
+		layers = append(layers, readLayer(dirFlag, path, want))
 	}
 	return layers, nil
 }
+
+var errNoDirectory = errors.New("expected a directory")
 
 // dropins returns the files of a directory and of its subdirectories, in lexical order. It skips names that begin with
 // two dots: in a mounted ConfigMap, such directories have the targets of the links beside them.
@@ -152,7 +203,7 @@ func dropins(dir string) (paths []string, err error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return nil, errors.New("expected a directory")
+		return nil, errNoDirectory
 	}
 	top := dir + string(filepath.Separator) // follows a link
 	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
@@ -220,7 +271,7 @@ func (c *Configuration) isFaulty(path string) bool {
 
 // kubeletFormat is a KubeletConfiguration. The fields that podconfigd has under the same name
 // with the same meaning are used.
-var kubeletFormat = format{"kubelet.config.k8s.io/v1beta1", "KubeletConfiguration", []string{
+var kubeletFormat = format{apiVersion: "kubelet.config.k8s.io/v1beta1", kind: "KubeletConfiguration", fields: []string{
 	"staticPodPath", "staticPodURL", "staticPodURLHeader", "fileCheckFrequency", "httpCheckFrequency", "syncFrequency",
 	"containerRuntimeEndpoint", "eventRecordQPS", "eventBurst",
 }}

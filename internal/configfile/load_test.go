@@ -25,7 +25,11 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, data := range files {
-		testutil.WriteFile(t, filepath.Join(dir, name), data)
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		testutil.WriteFile(t, path, data)
 	}
 	return dir
 }

@@ -51,6 +51,8 @@ type Daemon struct {
 
 	state     *state
 	revisions revisions
+	// onDisk is how the configuration differs from what the daemon runs with.
+	onDisk onDisk
 	// warning is an error that does not stop the daemon. Run logs it.
 	warning error
 }

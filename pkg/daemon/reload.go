@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"k8s.io/klog/v2"
 
@@ -64,12 +65,51 @@ func (d *Daemon) Reload(ctx context.Context, c *Config) (Reloaded, error) {
 			return err
 		}
 		d.current, result = next, reloaded
+		d.onDisk.differ(reloaded.NeedRestart)
 		return nil
 	})
 	if err != nil {
 		return Reloaded{}, err
 	}
 	return result, nil
+}
+
+// Refused shows in the status that a changed configuration could not be loaded or is not valid; nil takes that back.
+func (d *Daemon) Refused(err error) {
+	d.onDisk.refuse(err)
+}
+
+// onDisk is how the configuration differs from what the daemon runs with.
+type onDisk struct {
+	mu          sync.Mutex
+	needRestart []FieldName
+	refused     error
+}
+
+func (c *onDisk) differ(needRestart []FieldName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.needRestart = needRestart
+}
+
+func (c *onDisk) refuse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = err
+}
+
+// problems returns the differences, for people.
+func (c *onDisk) problems() (problems []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.needRestart) > 0 {
+		problems = append(problems, "changes of the configuration need a restart: "+listed(c.needRestart))
+	}
+	if c.refused != nil {
+		line, _, _ := strings.Cut(c.refused.Error(), "\n")
+		problems = append(problems, "the changed configuration can't be used: "+line)
+	}
+	return problems
 }
 
 // merged returns the configuration with the changes to c that can be made now.

@@ -62,6 +62,7 @@ func (d *Daemon) status() v1alpha1.Status {
 			showHeld(merged, held)
 		}
 	}
+	status.Problems = append(status.Problems, d.onDisk.problems()...)
 	for _, p := range d.parts {
 		if p.status != nil {
 			p.status(&status)

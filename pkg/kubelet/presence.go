@@ -42,7 +42,7 @@ const (
 //   - the configuration
 //   - its Pods API or its health check answers
 //   - it wrote the Ready condition of the Node within heartbeatAfter
-//   - it created a mirror pod, unless the Ready condition is Unknown: the apiserver keeps the mirror pods of a kubelet that
+//   - it created a mirror pod and wrote its status, unless the Ready condition is Unknown: the apiserver keeps the mirror pods of a kubelet that
 //     is gone
 //
 // Before the first health check, a kubelet counts as present. The Lease of the Node is not read: within a minute after the

@@ -19,6 +19,10 @@ func TestMirrorPodsOfALostKubelet(t *testing.T) {
 	f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
 	f.probe(t.Context())
 	mirror := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-node1", UID: "1", Annotations: map[string]string{v1.MirrorPodAnnotationKey: "u"}}}
+	if f.MirrorPod(mirror, false); f.Present() {
+		t.Error("a mirror pod that everybody can create shows a kubelet")
+	}
+	mirror.Status.StartTime = new(metav1.Now())
 	f.MirrorPod(mirror, false)
 	for _, ready := range []*v1.NodeCondition{
 		nil, {Status: v1.ConditionTrue}, {Status: v1.ConditionUnknown, LastHeartbeatTime: metav1.Now()}, {Status: v1.ConditionFalse},

@@ -18,7 +18,7 @@ import (
 // overview returns the status of the daemon. What is wrong comes first.
 func overview(s *v1alpha1.Status) *page {
 	p := new(page)
-	if problems := mend.Problems(s); len(problems) > 0 {
+	if problems := problemsOf(s); len(problems) > 0 {
 		p.label(bad, "Health:", strings.Join(problems, ", "))
 	} else {
 		p.label(good, "Health:", "ok")
@@ -57,6 +57,14 @@ func overview(s *v1alpha1.Status) *page {
 		}
 	}
 	return p
+}
+
+// problemsOf returns what is wrong. A daemon of an earlier version does not say it.
+func problemsOf(s *v1alpha1.Status) []string {
+	if len(s.Problems) > 0 {
+		return s.Problems
+	}
+	return mend.Problems(s)
 }
 
 // kubeletText says which kubelet's rules are followed, and how it was found.

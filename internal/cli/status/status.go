@@ -12,7 +12,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
-	"github.com/podconfigd/podconfigd/internal/mend"
 	"github.com/podconfigd/podconfigd/internal/story"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
@@ -151,7 +150,7 @@ func (o *Options) ask(ctx context.Context, c *client.Client) (*report, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &report{status, overview(status), len(mend.Problems(status)) == 0}, nil
+		return &report{status, overview(status), len(problemsOf(status)) == 0}, nil
 	}
 	s, err := story.Ask(ctx, c, subject)
 	if err != nil {

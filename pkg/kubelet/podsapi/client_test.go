@@ -340,6 +340,43 @@ func TestStatics(t *testing.T) {
 	}
 }
 
+// TestStaticsOfOneList: of two static pods of one name in a list, the one counts that the kubelet saw later.
+func TestStaticsOfOneList(t *testing.T) {
+	name := types.NamespacedName{Namespace: "n", Name: "a"}
+	for want, seen := range map[types.UID][2]string{ // of a and b
+		"a": {"2026-11-27T06:00:00.12Z", "2026-11-27T06:00:00.1Z"},
+		"b": {"2026-11-27T07:00:00+02:00", "2026-11-27T05:00:01Z"},
+		"c": {"", ""}, // two that do not say it
+	} {
+		for range 20 { // the order of a map is random
+			c := New(Options{})
+			c.setConnected(t.Context())
+			list := c.statuses.begin()
+			for i, uid := range []types.UID{"a", "b"} {
+				if uid == "b" && want == "c" {
+					uid = "c"
+				}
+				data, err := (&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: uid, Annotations: map[string]string{
+					"kubernetes.io/config.seen": seen[i], "kubernetes.io/config.source": "file",
+				}}}).Marshal()
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := decode(data)
+				if err == nil {
+					_, err = c.statuses.listed(&p, c.statuses.now(), list)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := c.Statics()[name]; got != want {
+				t.Fatalf("%s, want %s", got, want)
+			}
+		}
+	}
+}
+
 // TestLostAfterADrop: a drop is usual, so it is not logged. That the kubelet is gone after a drop is logged.
 func TestLostAfterADrop(t *testing.T) {
 	var lines []string

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	v1 "k8s.io/api/core/v1"
@@ -27,6 +28,8 @@ type pod struct {
 	uid    types.UID
 	name   types.NamespacedName
 	source string
+	// seen is when the kubelet first saw the pod; zero if it does not say that.
+	seen time.Time
 	// raw is the encoded status, and sum its hash.
 	raw []byte
 	sum uint64
@@ -73,8 +76,11 @@ func (p *pod) metadata(field protowire.Number, value []byte) error {
 			}
 			return nil
 		})
-		if string(key) == config.ConfigSourceAnnotationKey {
+		switch string(key) {
+		case config.ConfigSourceAnnotationKey:
 			p.source = sourceOf(text)
+		case config.ConfigFirstSeenAnnotationKey:
+			p.seen, _ = time.Parse(time.RFC3339Nano, string(text)) // otherwise it is not known
 		}
 		return err
 	}

@@ -108,12 +108,24 @@ func (c *Client) Statics() map[types.NamespacedName]types.UID {
 	c.statuses.mu.Lock()
 	defer c.statuses.mu.Unlock()
 	uids := make(map[types.NamespacedName]types.UID)
-	newest := make(map[types.NamespacedName]*entry) // a pod that the kubelet ends can have the name of a newer one
+	newest := make(map[types.NamespacedName]*entry)
 	for uid, e := range c.statuses.pods {
 		static := e.source == config.FileSource || e.source == config.HTTPSource
-		if before := newest[e.name]; static && !e.unlisted && (before == nil || before.first < e.first) {
+		if static && !e.unlisted && isNewer(e, newest[e.name], uid > uids[e.name]) {
 			uids[e.name], newest[e.name] = uid, e
 		}
 	}
 	return uids
+}
+
+// isNewer reports whether a pod is newer than another one, which may be nil, of the same name: the kubelet ends the other one. Of two
+// pods that came in one list, that is the one that the kubelet saw later.
+func isNewer(e, than *entry, otherwise bool) bool {
+	switch {
+	case than == nil || e.first != than.first:
+		return than == nil || e.first > than.first
+	case !e.seen.Equal(than.seen):
+		return e.seen.After(than.seen)
+	}
+	return otherwise
 }

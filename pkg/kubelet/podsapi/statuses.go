@@ -54,8 +54,9 @@ type entry struct {
 	size int
 	// event is the number of the pod's last event, list the number of the last list with the pod.
 	event, list uint64
-	// first is higher for a pod that was given first later.
+	// first is higher for a pod that was given first later. seen is when the kubelet first saw the pod.
 	first uint64
+	seen  time.Time
 	// unlisted means that the last list did not have the pod, and a source has it.
 	unlisted bool
 	// told is when a change of the pod was last passed on.
@@ -201,7 +202,7 @@ func (s *statuses) missing(uid types.UID, asked uint64) (doubt bool) {
 func (s *statuses) entryOf(p *pod) *entry {
 	e := s.pods[p.uid]
 	if e == nil {
-		e = &entry{name: p.name, first: s.events + s.lists}
+		e = &entry{name: p.name, first: s.events + s.lists, seen: p.seen}
 		s.pods[p.uid] = e
 		s.resize(e, p.entrySize())
 	}

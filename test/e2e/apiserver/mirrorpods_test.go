@@ -16,11 +16,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	kubeletmanifest "github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/test/components"
 	"github.com/podconfigd/podconfigd/test/e2e"
 )
@@ -64,12 +67,93 @@ func TestMirrorPods(t *testing.T) {
 	r := components.StartRuntime(t, components.Containerd)
 	for name, run := range map[string]func(*testing.T, *cluster, *components.Runtime){
 		"life": mirrorPodLife, "other client": mirrorPodsOfAnotherClient, "permissions": mirrorPodPermissions,
-		"node": mirrorPodsOfANewNode, "refused": refusedMirrorPods, "finalizer": mirrorPodWithAFinalizer,
+		"node": mirrorPodsOfANewNode, "refused": refusedMirrorPods, "finalizer": mirrorPodWithAFinalizer, "forged": forgedMirrorPods,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run(t, c, r)
 		})
+	}
+}
+
+// Who may only create pods forges mirror pods of a node without a kubelet: with the annotation, the Node as the owner, a status and
+// managedFields of a kubelet, and the UID that an older kubelet would give the static pod. They show no kubelet and no version.
+func forgedMirrorPods(t *testing.T, c *cluster, _ *components.Runtime) {
+	ctx := t.Context()
+	const user, nodeName = "mallory", "mirror-forged"
+	c.addNode(t, nodeName)
+	node, err := c.Client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := metav1.ObjectMeta{Name: user, Namespace: "default"}
+	_, err = c.Client.RbacV1().Roles("default").Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+		Verbs: []string{"create", "get", "delete", "update", "patch"}, APIGroups: []string{""}, Resources: []string{"pods"},
+	}}}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = c.Client.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig(t, filepath.Join(testutil.ShortDir(t), "kubeconfig"), user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mallory, err := kubernetes.NewForConfig(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := c.daemon(t, nodeName, c.kubeconfig(t))
+	testutil.Until(t, "the static pod is there, and no kubelet", func() bool {
+		status, err := d.Client.Status(ctx)
+		return err == nil && status.Pods == 1 && !status.Kubelet.Present
+	})
+	manifest := filepath.Join(d.Dir, "manifests", "static.yaml")
+	data, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, _, err := kubeletmanifest.NewDecoder(nodeName).For(34).DecodeFile(manifest, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"static-" + nodeName, "other"} {
+		forged := newPod(name, nodeName)
+		forged.Annotations = map[string]string{v1.MirrorPodAnnotationKey: string(older.UID), "kubernetes.io/config.source": "file", "kubernetes.io/config.hash": string(older.UID)}
+		forged.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: nodeName, UID: node.UID, Controller: new(true)}}
+		forged.Status = v1.PodStatus{Phase: v1.PodRunning, StartTime: new(metav1.Now())}
+		forged.ManagedFields = []metav1.ManagedFieldsEntry{{
+			Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:phase":{}}}`)}, Subresource: "status", Time: new(metav1.Now()),
+		}}
+		made, err := mallory.CoreV1().Pods("default").Create(ctx, forged, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made.Status.StartTime != nil {
+			t.Error("the apiserver takes a status from who creates the pod")
+		}
+		t.Logf("a kubelet wrote the status of %s, by its managedFields: %t", name, config.KubeletWroteStatus(made))
+		made.Status = forged.Status
+		if _, err := mallory.CoreV1().Pods("default").UpdateStatus(ctx, made, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("writing the status: %v", err)
+		}
+	}
+	testutil.Until(t, "the forged pods are there", func() bool {
+		status, err := d.Client.Status(ctx)
+		return err == nil && status.Pods == 3
+	})
+	status, err := d.Client.Status(ctx)
+	if err != nil || status.Kubelet.Present || status.Kubelet.Source == "mirrorPods" || status.Kubelet.Rules == "1.34" {
+		t.Errorf("%+v, %v", status.Kubelet, err)
+	}
+	list, err := d.Client.Pods(ctx)
+	if err != nil || slices.ContainsFunc(list.Items, func(pod v1.Pod) bool { return pod.UID == older.UID }) {
+		t.Errorf("the static pod has the UID of an older kubelet (%v)", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/e2e"
 )
@@ -179,4 +180,53 @@ func TestSIGHUPAtTheStart(t *testing.T) {
 	if at < 0 || at > 40 || late < at {
 		t.Errorf("of %d packages, that which ignores SIGHUP is number %d, and the first of Kubernetes number %d", len(order), at, late)
 	}
+}
+
+// Changes of the files of the kubelet are taken without a signal. What needs a restart, or can't be used, is in the status.
+func TestFilesOfTheKubeletThatChange(t *testing.T) {
+	t.Parallel()
+	dir := testutil.ShortDir(t)
+	for _, name := range []string{"a", "b", "d"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(name, fields string) {
+		t.Helper()
+		testutil.WriteFile(t, filepath.Join(dir, name), "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+fields+"\n")
+	}
+	testutil.WriteFile(t, filepath.Join(dir, "a", "web.yaml"), podtest.Manifest("web", "image"))
+	testutil.WriteFile(t, filepath.Join(dir, "b", "api.yaml"), podtest.Manifest("api", "image"))
+	put("kubelet", "staticPodPath: "+filepath.Join(dir, "a"))
+	put("d/10.conf", "maxPods: 3")
+	own := filepath.Join(dir, "own")
+	testutil.WriteFile(t, own, "apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\nhostnameOverride: node1\n")
+	d := e2e.StartCommand(t, dir, exec.Command(e2e.Binary, "--config", own, "--socket", filepath.Join(dir, "s"),
+		"--kubelet-config", filepath.Join(dir, "kubelet"), "--kubelet-config-dir", filepath.Join(dir, "d")))
+	s := d.Watch(t, client.Options{})
+	changes(t, s, "ADD file web-node1")
+	testutil.WriteFile(t, own, "hostnameOverride: [") // it is not read
+	put("d/20.conf", "staticPodPath: "+filepath.Join(dir, "b"))
+	changes(t, s, "REMOVE file web-node1", "ADD file api-node1")
+	problems := func(want string) {
+		t.Helper()
+		testutil.Eventually(t, func() error {
+			status, err := d.Client.Status(t.Context())
+			if got := strings.Join(status.Problems, "; "); err == nil && (want == "" && got != "" || !strings.Contains(got, want)) {
+				err = fmt.Errorf("the problems are %q, want %q", got, want)
+			}
+			return err
+		})
+	}
+	problems("")
+	put("d/20.conf", "staticPodPath: "+filepath.Join(dir, "b")+"\ncontainerRuntimeEndpoint: unix:///nowhere")
+	problems("changes of the configuration need a restart: containerRuntimeEndpoint")
+	put("d/20.conf", "staticPodPath: "+filepath.Join(dir, "a")+"\nsyncFrequency: -1s")
+	problems("the changed configuration can't be used: " + filepath.Join(dir, "d", "20.conf") + ":4: syncFrequency")
+	put("d/20.conf", "staticPodPath: "+filepath.Join(dir, "b"))
+	problems("")
+	if err := os.Remove(filepath.Join(dir, "d", "20.conf")); err != nil {
+		t.Fatal(err)
+	}
+	changes(t, s, "REMOVE file api-node1", "ADD file web-node1")
 }

@@ -268,7 +268,7 @@ func mirrorStatusFor(all *v1alpha1.MirrorStatus, grant *access.Grant, pods []*jo
 // diagnose adds the problems and their fixes. It uses only the status that the client sees. everything is
 // true if the access rules hide nothing.
 func diagnose(s *v1alpha1.Status, everything bool) {
-	s.Problems = mend.Problems(s)
+	s.Problems = append(mend.Problems(s), s.Problems...)
 	s.Sources = slices.Clone(s.Sources) // the sources of other answers stay
 	for i := range s.Sources {
 		source := &s.Sources[i]
