@@ -50,6 +50,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 	decoder := manifest.NewDecoder(d.node)
 	d.podsAPI = d.newPodsAPI(registry)
 	d.kubelet = d.newFinder(decoder, registry)
+	d.kubelet.SetIgnoring(len(c.IgnoreManifests) > 0)
 	d.sources = newRunner(opener{
 		node: d.node, decoder: decoder, alone: func() bool { return !d.kubelet.Present() },
 		objects: apiserver.Objects{Node: d.setNode, Namespaces: d.journal.PutNamespaces},
@@ -117,7 +118,10 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 			},
 			ready: []server.Check{{Name: "sources", Check: d.checkSources}},
 		},
-		{name: "kubelet", run: d.kubelet.Run, status: func(status *v1alpha1.Status) { status.Kubelet = d.kubelet.Status() }},
+		{name: "kubelet", run: d.kubelet.Run, status: func(status *v1alpha1.Status) {
+			status.Kubelet = d.kubelet.Status()
+			d.kubelet.Compare(status)
+		}},
 		{
 			name: journalPart, run: d.journal.Run,
 			reload: reloaded(func(c *Config) { d.journal.SetLimits(int(*c.JournalMaxUpdates), *c.JournalMaxBytes) }),

@@ -163,6 +163,7 @@ func (d *Daemon) apply(ctx context.Context, c *Config, parts map[string]bool) er
 		d.server.SetLimits(c.limits())
 	}
 	if parts[sourcesPart] { // after the rules: a new source must not be shown to those who may not see it
+		d.kubelet.SetIgnoring(len(c.IgnoreManifests) > 0)
 		if err := d.sources.begin(ctx, specs); err != nil {
 			return err
 		}

@@ -10,7 +10,8 @@ import (
 
 // decide decides whether to adopt the UIDs of the kubelet, and reports whether that has changed. It adopts them if no rules
 // give any of them, and each of them has stood for the time that a kubelet takes to replace the pod of an edited manifest.
-// If the rules give some of them, the others belong to earlier versions of the manifests.
+// If the rules give some of them, the others belong to earlier versions of the manifests. If files are ignored, the kubelet may
+// have the pods from them.
 func (f *Finder) decide() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -21,7 +22,7 @@ func (f *Finder) decide() (changed bool) {
 			unknown, waiting = true, waiting || !s.settled()
 		}
 	}
-	odd := !known && (f.odd || unknown && !waiting)
+	odd := !known && !f.ignoring && (f.odd || unknown && !waiting)
 	changed = odd != f.odd
 	f.odd = odd
 	if f.nodeAt.after(f.found.at) {

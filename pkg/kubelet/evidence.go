@@ -90,6 +90,7 @@ func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
 		case before != nil && before.uid == now.uid: // the same version of the manifest
 			now.of, now.until = cmp.Or(now.of, before.of), before.until
 		}
+		now.known = f.gives(name, now.uid)
 		unknown = unknown || f.differs(name, now.uid)
 	}
 	f.running = newest
@@ -99,7 +100,7 @@ func (f *Finder) look(pods []*pleg.Pod) (unknown bool) {
 // differs reports whether the static pod of that name was decoded with another UID.
 func (f *Finder) differs(name types.NamespacedName, uid types.UID) bool {
 	decoded, known := f.decoded[name]
-	return known && decoded != uid
+	return known && decoded != uid && !f.gives(name, uid)
 }
 
 // MirrorPod records a mirror pod of the apiserver, or its removal. It counts once a kubelet has written its status: everybody
@@ -126,20 +127,22 @@ func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
 	}
 }
 
-// Decoded records the UID that the rules give a pod with that grace period. It returns the UID under which the kubelet runs
+// Decoded records the UID that the rules give a pod in that file, with that grace period. It returns the UID under which the kubelet runs
 // the pod; empty if that needs no explanation. It is a part of [manifest.Evidence].
-func (f *Finder) Decoded(name types.NamespacedName, uid types.UID, grace time.Duration) (running types.UID) {
+func (f *Finder) Decoded(name types.NamespacedName, file string, uid types.UID, grace time.Duration) (running types.UID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.decoded) >= maxNames {
 		clear(f.decoded)
+		clear(f.files)
 	}
 	f.decoded[name] = uid
+	f.decodedFile(name, file, uid)
 	s := f.seen(name)
 	if s == nil {
 		return ""
 	}
-	s.known = s.known || s.uid == uid
+	s.known = s.known || f.gives(name, s.uid)
 	s.of = cmp.Or(s.of, uid)
 	if s.until.IsZero() { // the version that runs can have another grace period: probably the default
 		s.until = time.Now().Add(max(grace, v1.DefaultTerminationGracePeriodSeconds*time.Second) + replaced)
@@ -171,7 +174,7 @@ func (f *Finder) Identified(name types.NamespacedName, running types.UID, by man
 	if by == 0 {
 		s.unknown = true
 		f.Notice() // to decide
-		return f.odd && s.source != SourceMirrorPods && s.of == f.decoded[name]
+		return f.odd && s.source != SourceMirrorPods && s.of == f.decoded[name] && len(f.files[name]) < 2
 	}
 	s.known = true
 	f.offer(found{version: by.String(), minor: by, source: s.source, at: s.at})

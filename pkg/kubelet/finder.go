@@ -97,7 +97,12 @@ type Finder struct {
 	odd bool
 	// decoded has the UID that the present rules give each static pod.
 	decoded map[types.NamespacedName]types.UID
-	logged  string
+	// files has the UID that the present rules give the pod of that name in each file. A kubelet runs the pod of the last file,
+	// and podconfigd may serve that of another one.
+	files map[types.NamespacedName]map[string]types.UID
+	// ignoring means that there may be files that the kubelet reads and podconfigd does not.
+	ignoring bool
+	logged   string
 	// probed means that the health check was requested. answered is when it last answered.
 	probed   bool
 	answered time.Time
@@ -109,6 +114,7 @@ func New(opts Options) *Finder {
 	f := &Finder{
 		opts: opts, notices: make(chan struct{}, 1), nodeAsked: make(chan struct{}), sandboxes: make(map[string]moment),
 		mirrors: make(map[types.NamespacedName]*sighting), decoded: make(map[types.NamespacedName]types.UID),
+		files: make(map[types.NamespacedName]map[string]types.UID),
 	}
 	f.found = found{version: manifest.Base.String(), minor: manifest.Base, source: SourceBase}
 	if m := opts.Remembered; m == nil {

@@ -24,9 +24,9 @@ type Decoder struct {
 
 // Evidence knows under which UIDs static pods run.
 type Evidence interface {
-	// Decoded is called with the UID and the grace period of each decoded pod that has no UID of its own in the manifest. It
-	// returns the UID under which the kubelet runs a pod of that name; empty if none is known.
-	Decoded(name types.NamespacedName, uid types.UID, grace time.Duration) (running types.UID)
+	// Decoded is called with the UID and the grace period of each decoded pod that has no UID of its own in the manifest, and
+	// with its file; empty for a manifest of a URL. It returns the UID under which the kubelet runs a pod of that name; empty if none is known.
+	Decoded(name types.NamespacedName, file string, uid types.UID, grace time.Duration) (running types.UID)
 	// Identified is called with the minor whose rules give the running UID; 0 if none of them does. It
 	// returns true if the pod gets the running UID although no rules give it.
 	Identified(name types.NamespacedName, running types.UID, by Minor) (adopt bool)
@@ -105,7 +105,7 @@ func (d *Decoder) identify(t *text, m Minor, pod *api.Pod, json []byte, from ori
 		return
 	}
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	running := d.evidence.Decoded(name, pod.UID, gracePeriod(pod))
+	running := d.evidence.Decoded(name, from.file, pod.UID, gracePeriod(pod))
 	switch running {
 	case "":
 	case pod.UID:

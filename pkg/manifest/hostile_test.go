@@ -105,7 +105,7 @@ func TestKeysOfAPodList(t *testing.T) {
 // panicking is evidence that panics for a pod.
 type panicking struct{}
 
-func (panicking) Decoded(name types.NamespacedName, _ types.UID, _ time.Duration) types.UID {
+func (panicking) Decoded(name types.NamespacedName, _ string, _ types.UID, _ time.Duration) types.UID {
 	if strings.HasPrefix(name.Name, "bad") {
 		panic("a fault")
 	}

@@ -26,7 +26,7 @@ type runs struct {
 	once    sync.Once
 }
 
-func (r *runs) Decoded(name types.NamespacedName, _ types.UID, _ time.Duration) types.UID {
+func (r *runs) Decoded(name types.NamespacedName, _ string, _ types.UID, _ time.Duration) types.UID {
 	if name.Name == r.name {
 		return r.uid
 	}
@@ -107,7 +107,7 @@ type order struct {
 	uids []types.UID
 }
 
-func (o *order) Decoded(_ types.NamespacedName, uid types.UID, _ time.Duration) types.UID {
+func (o *order) Decoded(_ types.NamespacedName, _ string, uid types.UID, _ time.Duration) types.UID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.uids = append(o.uids, uid)

@@ -48,7 +48,7 @@ type evidence struct {
 	decoded atomic.Int32
 }
 
-func (e *evidence) Decoded(name types.NamespacedName, _ types.UID, _ time.Duration) types.UID {
+func (e *evidence) Decoded(name types.NamespacedName, _ string, _ types.UID, _ time.Duration) types.UID {
 	e.decoded.Add(1)
 	if name.Name == "pod-00-node1" {
 		return e.running

@@ -59,7 +59,7 @@ type finding struct {
 	decoded int
 }
 
-func (f *finding) Decoded(types.NamespacedName, types.UID, time.Duration) types.UID {
+func (f *finding) Decoded(types.NamespacedName, string, types.UID, time.Duration) types.UID {
 	if f.decoded++; f.decoded == 1 {
 		f.decoder.Use(36)
 	}
