@@ -31,8 +31,8 @@ done
 printf '\n==> summary, %d min %d s in all\n' $(((SECONDS - begin) / 60)) $(((SECONDS - begin) % 60))
 printf '%s\n' "${rows[@]}"
 skipped=$(for part in "$@"; do
-	# The reason is the line behind a test's line, or the line before it.
-	sed -nE "/^ *--- SKIP: /{s/^ *--- SKIP: ([^ ]+).*/${part%%=*}: \1/;h;n;s/^ *([a-z_0-9]+\.go:[0-9]+: )?/: /;H;x;s/\n//;p}" "$logs/${part%%=*}.log"
+	# The reason is the line before that of the test.
+	awk -v part="${part%%=*}" '/^ *--- SKIP: / { sub(/^ *([a-z_0-9]+\.go:[0-9]+: )?/, "", last); print part ": " $3 ": " last } { last = $0 }' "$logs/${part%%=*}.log"
 done)
 [[ -z $skipped ]] || printf '\n==> skipped\n%s\n' "$skipped"
 exit $failed

@@ -23,7 +23,6 @@ type version struct{ name, podconfigd, probe string }
 
 func current(t *testing.T) version {
 	t.Helper()
-	testutil.Long(t)
 	return version{"current", testutil.MustProgram(t, ".", "./cmd/podconfigd"), testutil.MustProgram(t, ".", "./test/upgrade/probe")}
 }
 
