@@ -42,7 +42,10 @@ const (
 	messagePrefix      = 5
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testutil.Parallel(8) // those that are parallel mostly wait
+	goleak.VerifyTestMain(m)
+}
 
 // daemon is a journal with a server on a socket, and the Pods API on another.
 type daemon struct {

@@ -25,7 +25,7 @@ const kernelDir = "PODCONFIGD_TEST_STORE_DIR"
 // earlier one is found later.
 func kernelOptions(dir string, fs FS) Options {
 	opts := options(fs)
-	opts.Dir, opts.SegmentBytes, opts.MaxBytes, opts.ReplayBytes = dir, 2<<10, 12<<10, 1
+	opts.Dir, opts.SegmentBytes, opts.MaxBytes, opts.ReplayBytes = dir, 2<<10, 13<<10, 1
 	return opts
 }
 

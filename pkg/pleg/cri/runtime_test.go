@@ -22,7 +22,10 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testutil.Parallel(8) // those that are parallel mostly wait
+	goleak.VerifyTestMain(m)
+}
 
 // observer is a running generator and its events.
 type observer struct {
