@@ -145,7 +145,7 @@ func (d *daemon) open(t *testing.T) {
 	}
 }
 
-// A user has no more than half of the streams of the sockets. All users leave a part to root and the
+// A user has no more than half of what the other users leave of the streams of the sockets. All users leave a part to root and the
 // user of the daemon, and these leave one to the users.
 func TestPartsOfUsers(t *testing.T) {
 	d := serveWithLimits(t, journal.Options{}, conn.Limits{Subscribers: 8, SubscribersPerPeer: 8, Connections: 100})
@@ -159,11 +159,14 @@ func TestPartsOfUsers(t *testing.T) {
 			}
 		}
 	}
-	opened(64001, 4)
+	opened(64001, 3)
 	code, body := stream(64001)
-	refused(t, code, body, "too many subscribers: user 64001 has 4, and no more are allowed to one user")
+	refused(t, code, body, "too many subscribers: user 64001 has 3, and a user gets at most half of what other users leave")
 	opened(64002, 2)
-	code, body = stream(64003)
+	code, body = stream(64002)
+	refused(t, code, body, "too many subscribers: user 64002 has 2")
+	opened(64003, 1)
+	code, body = stream(64004)
 	refused(t, code, body, "too many subscribers: the users have 6, and the rest is for root and the user of podconfigd")
 	opened(0, 2)
 	code, body = stream(0)
@@ -200,11 +203,13 @@ func TestPartsOfConnections(t *testing.T) {
 			}
 		}
 	}
-	opened(64001, 8)
+	opened(64001, 6)
 	code, body := askOn(t, dialAs(t, d.socket, 64001), "/pods")
-	refused(t, code, body, "too many connections: user 64001 has 8")
-	opened(64002, 4)
-	code, body = askOn(t, dialAs(t, d.socket, 64003), "/pods")
+	refused(t, code, body, "too many connections: user 64001 has 6")
+	opened(64002, 3)
+	opened(64003, 2)
+	opened(64004, 1)
+	code, body = askOn(t, dialAs(t, d.socket, 64005), "/pods")
 	refused(t, code, body, "too many connections: the users have 12")
 	if code, body := askOn(t, dialAs(t, d.socket, 0), "/pods"); code != http.StatusOK {
 		t.Errorf("root: %d %s", code, body)

@@ -45,9 +45,9 @@ func (c *Counter) limits() (all, each int) {
 	return c.all, c.each
 }
 
-// On the sockets, a user gets at most half of a total, rounded up. A quarter, rounded down, is reserved
-// for root and the user of the daemon. An eighth, rounded down, is reserved for all other users.
-func userPart(all int) int    { return all - all/2 }
+// On the sockets, a quarter of a total, rounded down, is reserved for root and the user of the daemon. An
+// eighth, rounded down, is reserved for all other users. A user gets at most half, rounded up, of what the
+// others leave of the users' part. So two users can't take what a third needs.
 func commonPart(all int) int  { return all - all/4 }
 func trustedPart(all int) int { return all - all/8 }
 
@@ -92,11 +92,12 @@ func (c *Counter) full(p Peer) error {
 		}
 		return nil
 	}
-	if most := userPart(c.all); c.users[p.uid] >= most {
-		return fmt.Errorf("too many %s: user %d has %d, and no more are allowed to one user", c.what, p.uid, most)
-	}
-	if most := commonPart(c.all); c.common >= most {
+	most, has := commonPart(c.all), c.users[p.uid]
+	if c.common >= most {
 		return fmt.Errorf("too many %s: the users have %d, and the rest is for root and the user of podconfigd", c.what, most)
+	}
+	if left := most - (c.common - has); has >= left-left/2 {
+		return fmt.Errorf("too many %s: user %d has %d, and a user gets at most half of what other users leave", c.what, p.uid, has)
 	}
 	return nil
 }
