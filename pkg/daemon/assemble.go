@@ -27,7 +27,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 	floor, err := d.revisions.floor()
 	d.warning = err
 	names := c.sources()
-	d.self = &node{name: d.node, configured: isAddress(c.NodeIP), addresses: nodeIPs(c.NodeIP, d.node)}
+	d.self = &node{name: d.node, configured: isAddress(c.NodeIP), addresses: newAddresses(c.NodeIP, d.node)}
 	opts := journal.Options{
 		Sources: names, MaxUpdates: int(*c.JournalMaxUpdates), MaxBytes: *c.JournalMaxBytes, Registerer: registry,
 		Floor: floor, Reserve: d.revisions.reserve, Node: d.self.local(),
@@ -127,10 +127,12 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 			reload: reloaded(func(c *Config) { d.journal.SetLimits(int(*c.JournalMaxUpdates), *c.JournalMaxBytes) }),
 		},
 		{name: "node", run: d.self.run},
+		{name: "addresses", run: d.self.addresses.run, status: d.addressProblem},
 		{
 			name: loopPart,
 			run: func(ctx context.Context) error {
 				d.podsAPI.Ask(ctx)
+				d.self.addresses.ask(ctx) // the statuses have them
 				return d.loop.Run(ctx, d.podConfig.Updates())
 			},
 			reload: func(ctx context.Context, c *Config) error {

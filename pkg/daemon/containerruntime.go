@@ -99,6 +99,16 @@ func (c *Config) statusOptions(hostIPs func() []string, minor func() int) synclo
 	return opts
 }
 
+// addressProblem adds a problem if the statuses of pods have no address of the node.
+func (d *Daemon) addressProblem(status *v1alpha1.Status) {
+	if c := &d.config; c.ContainerRuntimeEndpoint == "" || !*c.RuntimeStatus || len(d.self.hostIPs()) > 0 {
+		return
+	}
+	if problem := d.self.addresses.problem(); problem != "" {
+		status.Problems = append(status.Problems, problem)
+	}
+}
+
 // status adds the status of the runtime.
 func (r *runtime) status(status *v1alpha1.Status) {
 	s := r.generator.Status()

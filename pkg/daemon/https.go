@@ -51,7 +51,7 @@ func (d *Daemon) newHTTPS(ctx context.Context) (_ *https, err error) {
 	if h.auth, err = auth.New(opts); err != nil {
 		return nil, ofFile(err)
 	}
-	certificates, err := d.certificates(logger)
+	certificates, err := d.certificates(ctx, logger)
 	if err != nil {
 		return nil, ofFile(err)
 	}
@@ -72,13 +72,13 @@ func ofFile(err error) error {
 
 // certificates returns the certificate of https addresses. Like the kubelet, the daemon makes one if
 // none is configured. Unlike the kubelet, it does not store it.
-func (d *Daemon) certificates(logger klog.Logger) (auth.Certificates, error) {
+func (d *Daemon) certificates(ctx context.Context, logger klog.Logger) (auth.Certificates, error) {
 	c := &d.config
 	if c.TLSCertFile != "" {
 		return auth.CertificateFiles(logger, c.TLSCertFile, c.TLSPrivateKeyFile)
 	}
 	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	texts := d.self.addresses()
+	texts := d.self.addresses.now(ctx)
 	for _, listen := range c.Listen {
 		if address, err := socket.ParseAddress(listen); err == nil {
 			texts = append(texts, address.Host)

@@ -60,7 +60,7 @@ type node struct {
 	name types.NodeName
 	// configured means that addresses returns the addresses in the configuration.
 	configured bool
-	addresses  func() []string
+	addresses  *addresses
 	// version returns the name and version of the container runtime; nil without one.
 	version func(context.Context) (string, error)
 	// put replaces the object in the journal.
@@ -84,7 +84,7 @@ func (n *node) local() *v1.Node {
 		ContainerRuntimeVersion: n.runtime,
 	}
 	addresses := []v1.NodeAddress{}
-	for _, address := range n.addresses() {
+	for _, address := range n.addresses.current() {
 		addresses = append(addresses, v1.NodeAddress{Type: v1.NodeInternalIP, Address: address})
 	}
 	return &v1.Node{
@@ -139,7 +139,7 @@ func (n *node) hostIPs() []string {
 			return ips
 		}
 	}
-	return n.addresses()
+	return n.addresses.current()
 }
 
 // inAPIServer returns the object of the apiserver, or nil if it has none.
@@ -159,6 +159,7 @@ func (n *node) putCurrent() {
 
 // run reads the daemon's own information about the node every nodePeriod, until the context is done.
 func (n *node) run(ctx context.Context) error {
+	n.addresses.ask(ctx)
 	for {
 		n.refresh(ctx)
 		if err := await.For(ctx, nodePeriod); err != nil {

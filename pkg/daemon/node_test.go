@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,12 +20,17 @@ import (
 // The node of the apiserver replaces what the daemon knows, for as long as there is one.
 func TestTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var address, version atomic.Value
+		var version atomic.Value
 		var last atomic.Pointer[v1.Node]
-		address.Store("192.0.2.1")
+		a := newAddresses("192.0.2.1", "node1")
+		address := func(ip string) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.fixed, a.last = nil, []string{ip}
+		}
 		version.Store("")
 		n := &node{
-			name: "node1", addresses: func() []string { return []string{address.Load().(string)} }, put: last.Store,
+			name: "node1", addresses: a, put: last.Store,
 			version: func(context.Context) (string, error) {
 				if v := version.Load().(string); v != "" {
 					return v, nil
@@ -46,7 +54,7 @@ func TestTheNode(t *testing.T) {
 		if got := last.Load(); got.Labels[v1.LabelHostname] != "node1" || got.Labels[v1.LabelOSStable] == "" || got.Labels[v1.LabelArchStable] == "" || len(got.Status.Conditions) != 0 {
 			t.Errorf("got %+v", got)
 		}
-		address.Store("192.0.2.2")
+		address("192.0.2.2")
 		version.Store("containerd://2.4.0")
 		expect("192.0.2.2", "containerd://2.4.0")
 		version.Store("")
@@ -83,7 +91,7 @@ func TestHostIPs(t *testing.T) {
 		{"the name", "", "198.51.100.1", nil, "[198.51.100.1]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			n := &node{configured: isAddress(test.flag), addresses: nodeIPs(test.flag, types.NodeName(test.node)), put: func(*v1.Node) {}}
+			n := &node{configured: isAddress(test.flag), addresses: newAddresses(test.flag, types.NodeName(test.node)), put: func(*v1.Node) {}}
 			n.setRemote(&v1.Node{Status: v1.NodeStatus{Addresses: test.addresses}})
 			if got := fmt.Sprint(n.hostIPs()); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
@@ -92,25 +100,124 @@ func TestHostIPs(t *testing.T) {
 	}
 }
 
-// The addresses of the machine are not read again for each caller. An address that is missing is.
-func TestSometimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var reads []time.Duration
-		began := time.Now()
-		addresses := sometimes(10*time.Second, func() []string {
-			reads = append(reads, time.Since(began))
-			if len(reads) < 3 {
-				return nil
-			}
-			return []string{fmt.Sprint(len(reads))}
+// The addresses are found as the kubelet finds them: the name is resolved before the routes count.
+func TestAddresses(t *testing.T) {
+	ips := func(texts string) (ips []net.IP) {
+		for text := range strings.FieldsSeq(texts) {
+			ips = append(ips, net.ParseIP(text))
+		}
+		return ips
+	}
+	const machine = "127.0.0.1 192.0.2.10 192.0.2.11 fd00::10 fe80::1"
+	for name, test := range map[string]struct {
+		configured, resolves, route, want string
+		problem                           bool
+	}{
+		"the name":                     {"", "192.0.2.11", "192.0.2.10", "[192.0.2.11]", false},
+		"IPv4 first":                   {"", "fd00::10 192.0.2.11", "", "[192.0.2.11]", false},
+		"only IPv6":                    {"", "fd00::10", "192.0.2.10", "[fd00::10]", false},
+		"IPv6 preferred":               {"::", "192.0.2.11 fd00::10", "", "[fd00::10]", false},
+		"of another machine":           {"", "198.51.100.1", "192.0.2.10", "[192.0.2.10]", false},
+		"loopback, as Debian has it":   {"", "127.0.1.1", "192.0.2.10", "[192.0.2.10]", false},
+		"link-local":                   {"", "fe80::1", "192.0.2.10", "[192.0.2.10]", false},
+		"no name":                      {"", "", "192.0.2.10", "[192.0.2.10]", false},
+		"no route":                     {"", "192.0.2.10", "", "[192.0.2.10]", false},
+		"neither":                      {"", "", "", "[]", true},
+		"a route of loopback":          {"", "", "127.0.0.1", "[]", true},
+		"configured":                   {"203.0.113.7", "192.0.2.10", "192.0.2.10", "[203.0.113.7]", false},
+		"configured for both families": {"203.0.113.7,fd00::7", "", "", "[203.0.113.7 fd00::7]", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAddresses(test.configured, "node1")
+				a.machine = func() []net.IP { return ips(machine) }
+				a.lookup = func(context.Context, string, string) ([]net.IP, error) {
+					if test.resolves == "" {
+						return nil, &net.DNSError{IsNotFound: true}
+					}
+					return ips(test.resolves), nil
+				}
+				a.route = func(net.IP) (net.IP, error) {
+					if test.route == "" {
+						return nil, errors.New("no default routes")
+					}
+					return net.ParseIP(test.route), nil
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error)
+				go func() { ended <- a.run(ctx) }()
+				a.ask(ctx)
+				if got := fmt.Sprint(a.current()); got != test.want {
+					t.Errorf("got %s, want %s", got, test.want)
+				}
+				if got := a.problem(); (got != "") != test.problem || test.problem && !strings.Contains(got, "set --node-ip, for example to 192.0.2.10") {
+					t.Errorf("the problem is %q", got)
+				}
+				cancel()
+				<-ended
+			})
 		})
-		var got []string
-		for range 10 {
-			got = append(got, fmt.Sprint(addresses()))
-			<-time.After(2 * time.Second)
+	}
+}
+
+// The addresses follow what changes: the network comes up after the start, the name resolves to another one, and the name server
+// does not answer for a while.
+func TestAddressesThatChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAddresses("", "node1")
+		machine, found, failure := []net.IP(nil), []net.IP(nil), error(&net.DNSError{IsNotFound: true})
+		a.machine = func() []net.IP { return machine }
+		a.lookup = func(context.Context, string, string) ([]net.IP, error) { return slices.Clone(found), failure }
+		a.route = func(net.IP) (net.IP, error) { return nil, errors.New("no default routes") }
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- a.run(ctx) }()
+		expect := func(after time.Duration, want string) {
+			t.Helper()
+			<-time.After(after + time.Millisecond)
+			if got := fmt.Sprint(a.current()); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
 		}
-		if want := "[[] [] [3] [3] [3] [3] [3] [4] [4] [4]]"; fmt.Sprint(got) != want {
-			t.Errorf("got %v, want %s, read at %v", got, want, reads)
+		expect(time.Minute, "[]")
+		if problem := a.problem(); problem != "" {
+			t.Errorf("without a network, there is a problem: %s", problem)
 		}
+		one, two := net.ParseIP("192.0.2.1"), net.ParseIP("192.0.2.2")
+		machine, found, failure = []net.IP{one, two}, []net.IP{one}, nil
+		expect(missingPeriod, "[192.0.2.1]")
+		found, failure = nil, &net.DNSError{IsTimeout: true}
+		expect(addressPeriod, "[192.0.2.1]")
+		found, failure = []net.IP{two}, nil
+		expect(addressPeriod, "[192.0.2.2]")
+		machine, found, failure = []net.IP{one}, nil, &net.DNSError{IsTemporary: true}
+		expect(addressPeriod, "[]") // the machine does not have it any more
+		cancel()
+		<-ended
+	})
+}
+
+// A name server that hangs holds up the statuses for a moment. Until it answers, the default route counts.
+func TestAddressesWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAddresses("", "node1")
+		a.lookup = func(ctx context.Context, _, _ string) ([]net.IP, error) { <-ctx.Done(); return nil, ctx.Err() }
+		a.route = func(net.IP) (net.IP, error) { return net.ParseIP("192.0.2.1"), nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- a.run(ctx) }()
+		began := time.Now()
+		if a.ask(ctx); time.Since(began) != addressTimeout {
+			t.Errorf("it took %v", time.Since(began))
+		}
+		if got := fmt.Sprint(a.current()); got != "[192.0.2.1]" {
+			t.Errorf("before the lookup has ended, got %s", got)
+		}
+		<-time.After(lookupTimeout)
+		if got := fmt.Sprint(a.current()); got != "[192.0.2.1]" {
+			t.Errorf("got %s", got)
+		}
+		cancel()
+		<-ended
 	})
 }

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -12,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	netutils "k8s.io/utils/net"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // parseNodeIP parses the addresses of the node: none, one, or one of each IP family.
@@ -78,54 +82,168 @@ func hostIPs(n *v1.Node) (ips []string) {
 	return ips
 }
 
-// nodeIPs returns a function that returns the addresses of the node. Without an address in
-// the configuration, it is the name of the node, if that is an address. Otherwise it is the address of the
-// interface with the default route, which may change. Without such an interface, there is none.
+const (
+	// addressPeriod is how long the addresses of the node are not read again, and missingPeriod the same while there are none.
+	// The kubelet reads them in each node-status-update-frequency, 10 seconds by default.
+	addressPeriod = 10 * time.Second
+	missingPeriod = time.Second
+	// lookupTimeout is the time in which the name of the node must be resolved. addressTimeout is the longest time that ask takes: a
+	// name server that does not answer must not hold up the pods. Until it does, the default route counts.
+	lookupTimeout  = 2 * time.Second
+	addressTimeout = 200 * time.Millisecond
+)
+
+// addresses finds the addresses of the node: those in the configuration, or else the name of the node, if that is an address.
+// Otherwise, it is the address to which the name resolves, if the machine has it, or else that of the interface with the
+// default route. Both may change.
 //
-// kubelet: pkg/kubelet/nodestatus/setters.go NodeAddress, which also resolves the name.
-func nodeIPs(configured string, name types.NodeName) func() []string {
-	if ip := netutils.ParseIPSloppy(string(name)); ip != nil && !isAddress(configured) {
-		return func() []string { return []string{ip.String()} }
-	}
-	ips, _ := parseNodeIP(configured) // it is validated
-	if len(ips) > 0 && !ips[0].IsUnspecified() {
-		fixed := make([]string, len(ips))
-		for i, ip := range ips {
-			fixed[i] = ip.String()
-		}
-		return func() []string { return fixed }
-	}
-	unspecified := net.IPv4zero
-	if len(ips) > 0 {
-		unspecified = ips[0]
-	}
-	return sometimes(addressPeriod, func() []string {
-		ip, err := utilnet.ResolveBindAddress(unspecified)
-		if err != nil || ip.IsLoopback() {
-			return nil
-		}
-		return []string{ip.String()}
-	})
+// kubelet: pkg/kubelet/nodestatus/setters.go NodeAddress.
+type addresses struct {
+	// fixed never change. If there are none, unspecified prefers the addresses of an IP family.
+	fixed       []string
+	name        types.NodeName
+	unspecified net.IP
+	lookup      func(context.Context, string, string) ([]net.IP, error)
+	route       func(net.IP) (net.IP, error)
+	// machine returns the addresses of the machine.
+	machine func() []net.IP
+	// first is closed when they were read once.
+	first chan struct{}
+
+	mu   sync.Mutex
+	last []string
 }
 
-// addressPeriod is how long the address of the interface with the default route is not read again. The kubelet reads it in
-// each node-status-update-frequency, 10 seconds by default.
-const addressPeriod = 10 * time.Second
-
-// sometimes returns a function that returns the last result of read. It calls read if that result is empty, or as old as the
-// period.
-func sometimes(period time.Duration, read func() []string) func() []string {
-	var (
-		mu   sync.Mutex
-		last []string
-		at   time.Time
-	)
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(last) == 0 || time.Since(at) >= period {
-			last, at = read(), time.Now()
-		}
-		return last
+func newAddresses(configured string, name types.NodeName) *addresses {
+	a := &addresses{
+		name: name, unspecified: net.IPv4zero, lookup: net.DefaultResolver.LookupIP, route: utilnet.ResolveBindAddress, machine: machineIPs,
+		first: make(chan struct{}),
 	}
+	ips, _ := parseNodeIP(configured) // it is validated
+	switch ip := netutils.ParseIPSloppy(string(name)); {
+	case isAddress(configured):
+		for _, ip := range ips {
+			a.fixed = append(a.fixed, ip.String())
+		}
+	case ip != nil:
+		a.fixed = []string{ip.String()}
+	case len(ips) > 0:
+		a.unspecified = ips[0]
+	}
+	if len(a.fixed) > 0 {
+		close(a.first)
+	}
+	return a
+}
+
+// current returns the addresses that were read last.
+func (a *addresses) current() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Concat(a.fixed, a.last)
+}
+
+// now reads the addresses. It takes addressTimeout at most.
+func (a *addresses) now(ctx context.Context) []string {
+	if len(a.fixed) > 0 {
+		return slices.Clone(a.fixed)
+	}
+	ctx, cancel := context.WithTimeout(ctx, addressTimeout)
+	defer cancel()
+	return a.read(ctx)
+}
+
+// problem says how to set an address if none is found although the machine has one; otherwise it is empty.
+func (a *addresses) problem() string {
+	select {
+	case <-a.first:
+	default:
+		return ""
+	}
+	if len(a.current()) > 0 {
+		return ""
+	}
+	for _, ip := range a.machine() {
+		if unusable(ip) == "" {
+			return fmt.Sprintf("no address of the node is found: its name does not resolve to one, and there is no default route; set --node-ip, for example to %v", ip)
+		}
+	}
+	return ""
+}
+
+// ask waits until the addresses are read, for at most addressTimeout.
+func (a *addresses) ask(ctx context.Context) {
+	ctx, cancel := await.Timeout(ctx, addressTimeout)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+	case <-a.first:
+	}
+}
+
+// run reads the addresses again and again, until the context is done.
+func (a *addresses) run(ctx context.Context) error {
+	if len(a.fixed) > 0 {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	a.set(a.byRoute())
+	for begun := false; ; begun = true {
+		found := a.read(ctx)
+		a.set(found)
+		if !begun {
+			close(a.first)
+		}
+		period := addressPeriod
+		if len(found) == 0 {
+			period = missingPeriod
+		}
+		if err := await.For(ctx, period); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *addresses) read(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	ips, err := a.lookup(ctx, "ip", string(a.name))
+	machine := a.machine()
+	has := func(ip net.IP) bool { return slices.ContainsFunc(machine, ip.Equal) }
+	usable := slices.DeleteFunc(ips, func(ip net.IP) bool { return unusable(ip) != "" || ip.IsUnspecified() || !has(ip) })
+	if len(usable) > 0 {
+		preferred := slices.IndexFunc(usable, func(ip net.IP) bool { return netutils.IsIPv6(ip) == netutils.IsIPv6(a.unspecified) })
+		return []string{usable[max(preferred, 0)].String()}
+	}
+	before := a.current()
+	if failed, ok := errors.AsType[*net.DNSError](err); ok && failed.Temporary() && len(before) > 0 && has(net.ParseIP(before[0])) {
+		return before // the name server does not answer now
+	}
+	return a.byRoute()
+}
+
+// byRoute returns the address of the interface with the default route.
+func (a *addresses) byRoute() []string {
+	ip, err := a.route(a.unspecified)
+	if err != nil || ip.IsLoopback() {
+		return nil
+	}
+	return []string{ip.String()}
+}
+
+func (a *addresses) set(last []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last = last
+}
+
+// machineIPs returns the addresses of all interfaces.
+func machineIPs() (ips []net.IP) {
+	all, _ := net.InterfaceAddrs() // without any, no address is found
+	for _, address := range all {
+		if network, ok := address.(*net.IPNet); ok {
+			ips = append(ips, network.IP)
+		}
+	}
+	return ips
 }

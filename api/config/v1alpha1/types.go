@@ -134,8 +134,8 @@ type PodConfigdConfiguration struct {
 	// +flag=hostname-override
 	HostnameOverride string `json:"hostnameOverride,omitempty"`
 	// nodeIP is the IP address of the node, or an IPv4 and an IPv6 address separated by a comma.
-	// It is the host IP of pods. If empty, uses the address of the interface with the default
-	// route; "::" prefers its IPv6 address.
+	// It is the host IP of pods. If empty, uses the address of the machine to which the name of the node
+	// resolves, or else that of the interface with the default route; "::" prefers an IPv6 address.
 	// +flag=node-ip
 	NodeIP string `json:"nodeIP,omitempty"`
 	// removalBrake is the number of pods, as in 5, or the share of the pods of a source, as in
