@@ -3,8 +3,9 @@
 # folder of each. Usage: hack/components.sh [NAME...]
 #
 # The sources come from the Go module proxy, in the versions of test/components/servers,
-# test/components/kubelet* and test/components/containerd. Only `make conformance` needs the
-# kubelets: they are built if they are named. debian-containerd is a package from apt-get. It is
+# test/components/kubelet* and test/components/containerd*. Only `make conformance` needs the
+# kubelets, and only the long tests need containerd 1.7: they are built if they are named. What
+# follows @ in a name is not part of the name of the binary. debian-containerd is a package from apt-get. It is
 # unpacked and not installed, so it does not run as a service and does not replace another
 # containerd.
 # CACHE  folder of the binaries (default ~/.cache/podconfigd)
@@ -22,11 +23,15 @@ declare -A package=(
 	[containerd]=github.com/containerd/containerd/v2/cmd/containerd
 	[containerd-shim-runc-v2]=github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
 	[ctr]=github.com/containerd/containerd/v2/cmd/ctr
+	[containerd-1.7]=github.com/containerd/containerd/cmd/containerd
+	[containerd-shim-runc-v2@1.7]=github.com/containerd/containerd/cmd/containerd-shim-runc-v2
+	[ctr@1.7]=github.com/containerd/containerd/cmd/ctr
 )
 declare -A module=(
 	[etcd]=servers [kube-apiserver]=servers [kubectl]=servers [kubelet]=kubelet
 	[kubelet-1.34]=kubelet-1.34 [kubelet-1.36]=kubelet-1.36
 	[containerd]=containerd [containerd-shim-runc-v2]=containerd [ctr]=containerd
+	[containerd-1.7]=containerd-1.7 [containerd-shim-runc-v2@1.7]=containerd-1.7 [ctr@1.7]=containerd-1.7
 )
 
 if [[ $# -eq 0 ]]; then
@@ -61,8 +66,7 @@ build() {
 		# go build names a binary after the last path element that is not a version.
 		local built
 		built=$(basename "${package[$name]%/v[0-9]}")
-		[[ $built == "$name" ]] || mv "$out/tmp/$built" "$out/tmp/$name"
-		mv "$out/tmp/$name" "$out/$name"
+		mv "$out/tmp/$built" "$out/${name%@*}"
 	done
 	rm -r "$out/tmp"
 	echo "==> built $* in $((SECONDS - begin)) s" >&2
@@ -120,7 +124,7 @@ provide() {
 	# The lock is necessary because several test programs may start at the same time.
 	exec 9>"$out/lock"
 	flock 9
-	for name in "${names[@]}"; do [[ -x $out/$name ]] || missing+=("$name"); done
+	for name in "${names[@]}"; do [[ -x $out/${name%@*} ]] || missing+=("$name"); done
 	if [[ ${#missing[@]} -eq 0 ]]; then
 		:
 	elif [[ $1 == debian-containerd ]]; then

@@ -128,7 +128,7 @@ func TestMirrorsAndDoubles(t *testing.T) {
 		static := pod("web", "10.0.0.1")
 		n.runtime.set("web", "web", "s1 - running", "c1 app running")
 		n.deliver(config.ADD, "api", mirrorOf(static, "mirror"))
-		n.find(Query{ContainerID: "none", Wait: time.Millisecond})
+		n.find(Query{ContainerID: "none", Wait: time.Second})
 		n.expect("api web app running", Query{ContainerID: "c1"})
 		n.expect("api web", Query{PodUID: "web"})
 		n.expect("api web", Query{PodUID: "mirror"})

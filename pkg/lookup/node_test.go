@@ -93,13 +93,6 @@ func (r *fakeRuntime) Pods(context.Context) ([]*pleg.Pod, error) {
 
 func (r *fakeRuntime) ExitCode(context.Context, string) (*int32, error) { return new(int32(3)), nil }
 
-func (r *fakeRuntime) Ping(context.Context) error {
-	r.answers()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.fails
-}
-
 func (r *fakeRuntime) Events(ctx context.Context, opened func(), handle func(pleg.RuntimeEvent)) error {
 	r.mu.Lock()
 	r.events = handle

@@ -58,7 +58,7 @@ func TestEachWayInToAStaticPod(t *testing.T) {
 		n.runtime.set("web", "web", "s1 - running", "c1 app running", longID+" app running")
 		n.deliver(config.ADD, "file", static)
 		n.deliver(config.ADD, "api", mirror)
-		n.find(Query{ContainerID: "none", Wait: time.Millisecond}) // lists
+		n.find(Query{ContainerID: "none", Wait: time.Second}) // lists
 		n.expectEach(nil, map[string]string{"": "file web Running [10.0.0.9]"})
 
 		byRuntime := static.Status
@@ -87,7 +87,7 @@ func TestStaticPodsAndMirrorPodsByView(t *testing.T) {
 		n.runtime.set("web", "web", "s1 - running", "c1 app running", longID+" app running")
 		n.deliver(config.ADD, "file", static)
 		n.deliver(config.ADD, "api", mirror)
-		n.find(Query{ContainerID: "none", Wait: time.Millisecond}) // lists
+		n.find(Query{ContainerID: "none", Wait: time.Second}) // lists
 		for sees, want := range map[string]map[string]string{
 			"static": {"": "file web Pending []", "UID of the mirror pod": "-", "IP": "-"},
 			"mirror": {"": "api mirror Running [10.0.0.9]", "UID of the static pod": "-", "container": "-", "cgroup": "-"},

@@ -38,7 +38,6 @@ type Generator struct {
 	most      int
 	timer     *time.Timer // nil before Run
 	relisting bool
-	again     bool // another list is due
 	demand    bool // Await demands a list
 	// listEnded and listTook are the end and the duration of the last list.
 	listEnded  time.Time
@@ -51,6 +50,8 @@ type Generator struct {
 	logged    string
 	records   *records
 	state     generatorState
+	// expected has when a list showed a change of a container that no event has announced yet.
+	expected map[string]time.Time
 	// unread has the listed pods whose record is incomplete: their exit codes are still being requested.
 	unread map[types.UID]bool
 }
@@ -61,7 +62,7 @@ func New(opts Options) *Generator {
 		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), most: maxQueue,
 		emitted: make(chan struct{}, 1), demands: make(chan struct{}, 1), inspections: make(chan struct{}, maxInspections),
 		inspecting: make(map[types.UID]bool), later: make(map[types.UID]inspection), reinspect: make(map[types.UID]bool),
-		records: newRecords(), unread: make(map[types.UID]bool), state: generatorState{started: time.Now(), Status: Status{Events: make(map[PodLifeCycleEventType]int64)}},
+		records: newRecords(), unread: make(map[types.UID]bool), expected: make(map[string]time.Time), state: generatorState{started: time.Now(), Status: Status{Events: make(map[PodLifeCycleEventType]int64)}},
 	}
 	g.metrics = newMetrics(opts.Registerer, g)
 	return g
@@ -126,8 +127,8 @@ func (g *Generator) do(ctx context.Context, change func()) {
 // note calls what logs when mu is unlocked.
 func (g *Generator) note(logs func(klog.Logger)) { g.notes = append(g.notes, logs) }
 
-// full reports whether too many emitted events wait for their receiver. While they do, the generator only pings the
-// runtime.
+// full reports whether too many emitted events wait for their receiver. While they do, the generator takes no events and no
+// lists of the runtime.
 func (g *Generator) full() bool { return len(g.queue) >= g.most }
 
 // SetPeriods changes RelistPeriod, RelistThreshold and, with the threshold, CallTimeout, also while Run runs.
@@ -141,77 +142,34 @@ func (g *Generator) SetPeriods(ctx context.Context, period, threshold time.Durat
 	})
 }
 
-// due lists the runtime if a list is due, and otherwise pings it.
+// due lists the runtime.
 func (g *Generator) due(ctx context.Context) {
 	if g.relisting {
 		return
 	}
-	g.relisting = true
+	g.relisting, g.demand = true, false
 	begin := time.Now()
 	g.state.called = begin
-	list := !g.full() && (g.again || g.demand || g.relistIn(begin) <= 0)
-	g.again, g.demand = g.again && !list, g.demand && !list
 	timeout := g.opts.CallTimeout
 	g.group.Go(func() {
 		call, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		var pods []*Pod
-		var err error
-		if list {
-			pods, err = g.opts.Runtime.Pods(call)
-		} else {
-			err = g.opts.Runtime.Ping(call)
-		}
+		pods, err := g.opts.Runtime.Pods(call)
 		g.do(ctx, func() {
 			g.relisting, g.state.called = false, time.Time{}
-			if list {
-				g.relisted(ctx, begin, pods, err)
-			} else {
-				g.pinged(begin, err)
-			}
+			g.relisted(ctx, begin, pods, err)
 			g.schedule()
 		})
 	})
-}
-
-// relistIn returns the time until the next list.
-func (g *Generator) relistIn(now time.Time) time.Duration {
-	s := &g.state
-	if s.listed.IsZero() || s.LastError != "" {
-		return 0
-	}
-	period := g.opts.RelistPeriod
-	if g.seldom(now) {
-		period = g.opts.EventedRelistPeriod
-	}
-	return s.listed.Add(period).Sub(now)
-}
-
-// seldom reports whether the generator relies on events and lists rarely. While a container is about to start, it
-// lists at each period: containerd sends no event if the start fails.
-func (g *Generator) seldom(now time.Time) bool {
-	return g.state.Evented && !g.records.starting(now)
 }
 
 // schedule sets the timer. As in the kubelet, the period starts at the response, so a slow runtime has a pause between
 // two calls.
 func (g *Generator) schedule() {
 	wait := g.opts.RelistPeriod
-	if g.seldom(time.Now()) && g.state.LastError == "" && !g.again {
-		wait = min(pingPeriod, g.opts.RelistThreshold/10, g.opts.EventedRelistPeriod)
-	}
-	if g.demand && !g.full() {
+	if g.demand {
 		wait = min(wait, g.demandPause())
 	}
-	g.timer.Reset(wait)
-}
-
-// relistAfter schedules one more list after the wait. If a list is running at that time, the new one follows a period later.
-func (g *Generator) relistAfter(wait time.Duration) {
-	if g.again && wait > 0 {
-		return // a list is already due, do not delay it
-	}
-	g.again = true
 	g.timer.Reset(wait)
 }
 
@@ -221,22 +179,20 @@ func (g *Generator) relistAfter(wait time.Duration) {
 func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, err error) {
 	now := time.Now()
 	g.listEnded, g.listTook = now, now.Sub(begin)
-	before, first := g.state.Evented, g.state.listed.IsZero()
-	g.state.relist(begin, now, err)
-	for _, p := range pods {
-		if first || g.records.pods[p.UID] == nil { // earlier events made a record of single containers
-			g.unread[p.UID] = true
-		}
-	}
-	if g.state.Evented && !before {
-		g.note(func(logger klog.Logger) {
-			logger.Info("Receiving events from the runtime, relisting at a longer period", "period", g.opts.EventedRelistPeriod)
-		})
-	}
+	full := g.full()
+	g.state.relist(begin, now, err, full)
 	g.metrics.relists.Observe(now.Sub(begin).Seconds())
 	if g.failed("Failed to list the pods of the runtime", err) {
 		g.metrics.relistErrors.Inc()
 		return
+	}
+	if full { // a later list has all changes
+		return
+	}
+	for _, p := range pods {
+		if g.records.pods[p.UID] == nil {
+			g.unread[p.UID] = true
+		}
 	}
 	listed := make(map[types.UID]*Pod, len(pods))
 	for _, p := range pods {
@@ -256,6 +212,8 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 		}
 	}
 	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.UID, b.UID) })
+	g.doubt(now)
+	g.reportTrust()
 	for _, p := range pods {
 		g.reconcile(ctx, inspection{uid: p.UID, pod: listed[p.UID], listed: begin})
 	}
@@ -275,13 +233,6 @@ func (g *Generator) failed(what string, err error) bool {
 		g.note(func(logger klog.Logger) { logger.Error(err, what) })
 	}
 	return true
-}
-
-// pinged handles the result of a ping. After a failed ping, the generator lists at each
-// period, because the event stream may have failed too.
-func (g *Generator) pinged(begin time.Time, err error) {
-	g.state.ping(begin, err)
-	g.failed("Failed to request the version of the runtime", err)
 }
 
 // emit appends events to the queue.

@@ -21,7 +21,7 @@ type inspection struct {
 // kubelet: pkg/kubelet/pleg/generic.go reconcilePodRecord.
 func (g *Generator) reconcile(ctx context.Context, i inspection) {
 	if g.inspecting[i.uid] {
-		g.later[i.uid] = i // the next list may be minutes away
+		g.later[i.uid] = i
 		return
 	}
 	changes := g.records.compare(i.uid, i.pod, i.listed)
@@ -84,7 +84,6 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 			})
 		}
 		g.reinspect[i.uid] = true // at the next list
-		g.relistAfter(g.opts.RelistPeriod)
 		g.metrics.inspectErrors.Inc()
 	} else {
 		for n := range i.pod.Containers {
@@ -102,6 +101,7 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 // conclude applies the changes and emits their events. If an earlier inspection of the pod failed and nothing changed, it
 // emits a PodSync. relisted means that the caller reconciles a later list of the pod next.
 func (g *Generator) conclude(i inspection, changes []change, relisted bool) {
+	g.expect(changes, i.listed)
 	events := g.records.apply(i.uid, i.pod, changes, i.listed)
 	if !relisted || g.records.pods[i.uid] != nil {
 		delete(g.unread, i.uid)

@@ -86,7 +86,7 @@ func (g *Generator) Await(ids ...string) (recorded <-chan struct{}, stop func())
 // demanded lists the runtime for Await.
 func (g *Generator) demanded(ctx context.Context) {
 	g.demand = true
-	if g.relisting || g.full() {
+	if g.relisting {
 		return // schedule sets the timer
 	}
 	wait := g.demandPause()

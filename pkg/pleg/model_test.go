@@ -112,8 +112,6 @@ func (m *model) ExitCode(ctx context.Context, id string) (*int32, error) {
 	return code, nil
 }
 
-func (m *model) Ping(ctx context.Context) error { return m.wait(ctx) }
-
 func (m *model) Events(ctx context.Context, opened func(), handle func(RuntimeEvent)) error {
 	if err := m.wait(ctx); err != nil {
 		return err
@@ -175,7 +173,7 @@ func (m *model) breakStream() {
 
 // send sends an event. The caller holds the lock.
 func (m *model) send(kind RuntimeEventType, id string) {
-	e := RuntimeEvent{Type: kind, ContainerID: id, Pod: m.show(id)}
+	e := RuntimeEvent{Type: kind, At: time.Now(), ContainerID: id, Pod: m.show(id)}
 	switch {
 	case m.stream != nil:
 		m.stream <- e
@@ -220,6 +218,25 @@ func (m *model) step(pod types.UID, id string, to State) {
 		m.containers = slices.Delete(m.containers, i, i+1)
 		m.send(EventDeleted, id)
 	}
+}
+
+// steps moves a container through several states.
+func (m *model) steps(pod types.UID, id string, states ...State) {
+	for _, to := range states {
+		m.step(pod, id, to)
+	}
+}
+
+// mute sends no events during do.
+func (m *model) mute(do func()) {
+	m.mu.Lock()
+	stream, keeps := m.stream, m.keeps
+	m.stream, m.keeps = nil, false
+	m.mu.Unlock()
+	do()
+	m.mu.Lock()
+	m.stream, m.keeps = stream, keeps
+	m.mu.Unlock()
 }
 
 // receiver runs a generator inside a bubble and keeps its events.

@@ -10,28 +10,29 @@ import (
 
 // Defaults of Options.
 //
-// kubelet: genericPlegRelistPeriod, genericPlegRelistThreshold and
-// eventedPlegRelistPeriod in pkg/kubelet/kubelet.go.
+// kubelet: genericPlegRelistPeriod and genericPlegRelistThreshold in pkg/kubelet/kubelet.go.
 const (
-	DefaultRelistPeriod        = time.Second
-	defaultEventedRelistPeriod = 5 * time.Minute
-	DefaultRelistThreshold     = 3 * time.Minute
+	DefaultRelistPeriod    = time.Second
+	DefaultRelistThreshold = 3 * time.Minute
 	// defaultCallTimeout is far below the threshold: a call that hangs is retried before the generator is unhealthy. A
 	// shorter threshold reduces the timeout.
 	defaultCallTimeout = DefaultRelistThreshold / 6
 )
 
 const (
-	// pingPeriod is the maximum interval between pings while lists are rare. A short
-	// threshold reduces it.
-	pingPeriod = 10 * time.Second
-	// unimplementedRetry is the wait before the event stream is retried if the runtime has none. An upgraded runtime can
-	// have one.
-	unimplementedRetry = 5 * time.Minute
+	// streamSettles is the time after the opening of the event stream in which it delivers events of before.
+	streamSettles = 10 * time.Second
+	// announceTime is how long after a list an event may announce the same change.
+	announceTime = 2 * time.Second
+	// unprovenFor is how long a stream that missed a change is not trusted.
+	unprovenFor = 5 * time.Minute
+	// noEventsRetry is the wait before the event stream is retried if the runtime has none. An upgraded runtime can have
+	// one.
+	noEventsRetry = 5 * time.Minute
 	// maxInspections is the maximum number of concurrent inspections.
 	maxInspections = 32
-	// maxQueue is how many emitted events may wait for their receiver. Beyond that, the generator drops the events of the
-	// runtime and requests no list until some are received.
+	// maxQueue is how many emitted events may wait for their receiver. Beyond that, the generator drops the events and the
+	// lists of the runtime until some are received.
 	maxQueue = 10000
 )
 
@@ -42,9 +43,8 @@ var streamRetries = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jit
 // Options configures a generator. A duration of 0 is its default.
 type Options struct {
 	Runtime Runtime
-	// RelistPeriod is the interval between lists of the runtime. While the generator relies on the events of the runtime,
-	// the interval is EventedRelistPeriod.
-	RelistPeriod, EventedRelistPeriod time.Duration
+	// RelistPeriod is the interval between lists of the runtime.
+	RelistPeriod time.Duration
 	// RelistOnly means that the generator does not request the events of the runtime.
 	RelistOnly bool
 	// RelistThreshold is how long the runtime may not answer before the generator is unhealthy.
@@ -59,7 +59,6 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	o.RelistPeriod = cmp.Or(o.RelistPeriod, DefaultRelistPeriod)
-	o.EventedRelistPeriod = cmp.Or(o.EventedRelistPeriod, defaultEventedRelistPeriod)
 	o.RelistThreshold = cmp.Or(o.RelistThreshold, DefaultRelistThreshold)
 	o.CallTimeout = cmp.Or(o.CallTimeout, min(defaultCallTimeout, o.RelistThreshold/6))
 	return o

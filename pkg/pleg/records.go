@@ -11,9 +11,6 @@ import (
 // tombstoneAge is how long the ID of a removed container is kept, so that a late event does not add it again.
 const tombstoneAge = 10 * time.Minute
 
-// startingAge is how long a created container is expected to start.
-const startingAge = time.Minute
-
 // records has the known state of the pods of the runtime. A change of a record emits an
 // event.
 type records struct {
@@ -219,18 +216,6 @@ func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEve
 		c.ExitCode = nil
 	}
 	return r.apply(uid, e.Pod, []change{{container: c, from: from, to: to}}, now), true
-}
-
-// starting reports whether a recently created container does not run yet.
-func (r *records) starting(now time.Time) bool {
-	for _, rec := range r.pods {
-		for _, k := range rec.containers {
-			if k.State == StateCreated && now.Sub(k.since) < startingAge {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // forget deletes the old entries of removed containers.

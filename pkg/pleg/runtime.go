@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ErrNoEvents means that a runtime has no event stream.
+// ErrNoEvents means that a runtime has no event stream that can be used.
 var ErrNoEvents = errors.New("the runtime has no event stream")
 
 // Runtime is a container runtime. Each call returns when its context is done. A Runtime is safe for concurrent use.
@@ -17,8 +17,6 @@ type Runtime interface {
 	Pods(ctx context.Context) ([]*Pod, error)
 	// ExitCode returns the exit code of an exited container, or nil if the container is gone.
 	ExitCode(ctx context.Context, containerID string) (*int32, error)
-	// Ping returns nil if the runtime answers.
-	Ping(ctx context.Context) error
 	// Events calls opened when the stream is open, and then handle for each event, one at a time. Both return at once.
 	// When the stream breaks, Events returns the error. It is ErrNoEvents if the runtime has no event stream.
 	Events(ctx context.Context, opened func(), handle func(RuntimeEvent)) error
@@ -81,7 +79,9 @@ const (
 
 // RuntimeEvent is an event of the runtime.
 type RuntimeEvent struct {
-	Type        RuntimeEventType
+	Type RuntimeEventType
+	// At is the time of the event by the clock of the runtime, which is that of the machine; zero if it is not known.
+	At          time.Time
 	ContainerID string
 	// Pod is the pod at about the time of the event, or nil if it is gone.
 	Pod *Pod

@@ -14,7 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
-// answerTime is how long a list or a ping may take before the records count as behind.
+// answerTime is how long a list may take before the records count as behind.
 const answerTime = time.Second
 
 // keptDurations is the number of lists from which the percentiles of the duration are computed.
@@ -22,20 +22,21 @@ const keptDurations = 512
 
 // generatorState is the state of the generator, apart from its records.
 type generatorState struct {
-	// Status has no numbers that Generator.Status counts. Evented begins with the first list that was requested after opened.
+	// Status has no numbers that Generator.Status counts.
 	Status
 	started time.Time
-	// listed is when the last successful list was requested. active is when the last successful list or ping was
-	// requested. called is when the current list or ping was requested; zero if there is none.
+	// listed is when the last list was requested that the records have. active is when the last successful list was
+	// requested. called is when the current list was requested; zero if there is none.
 	listed, active, called time.Time
-	// opened is when the generator may begin to rely on the stream; zero without one.
-	opened            time.Time
-	saidUnimplemented bool
-	durations         []time.Duration
+	// opened is when the stream was opened; zero without one. missed is when it last missed a change.
+	opened, missed time.Time
+	// said is the value of Evented that was logged last.
+	said, saidNoEvents bool
+	durations          []time.Duration
 }
 
-// relist records a list.
-func (s *generatorState) relist(begin, end time.Time, err error) {
+// relist records a list. If it is dropped, the records do not have it.
+func (s *generatorState) relist(begin, end time.Time, err error, dropped bool) {
 	s.Relists++
 	if len(s.durations) == keptDurations {
 		s.durations = s.durations[1:]
@@ -47,19 +48,10 @@ func (s *generatorState) relist(begin, end time.Time, err error) {
 		return
 	}
 	s.LastError = ""
-	s.listed, s.active = begin, begin
-	if !s.opened.IsZero() && !begin.Before(s.opened) {
-		s.Evented = true
-	}
-}
-
-// ping records a ping.
-func (s *generatorState) ping(begin time.Time, err error) {
-	if err != nil {
-		s.LastError = err.Error()
-		return
-	}
 	s.active = begin
+	if !dropped {
+		s.listed = begin
+	}
 }
 
 // behind implements Generator.Behind.
@@ -126,22 +118,22 @@ func (g *Generator) Pod(uid types.UID) (*Pod, bool) {
 
 // Status is the status of a generator.
 type Status struct {
-	// Evented means that the generator relies on the events of the runtime. If it does not, StreamError says why.
+	// Evented means that the events of the runtime announce its changes: one did, and no list showed a change without an
+	// event since. If not, StreamError says why. Lists show all changes in any case.
 	Evented     bool
 	StreamError string
 	// Pods and Containers count the pods and containers of the runtime, without sandboxes.
 	Pods, Containers int
-	// LastRelist is the time at which the last successful list was requested. LastError is
-	// the error of the last list or ping; empty if it succeeded.
+	// LastRelist is the time at which the last successful list was requested. LastError is the error of the last list; empty
+	// if it succeeded.
 	LastRelist *time.Time
 	LastError  string
 	// Relists counts the lists, RelistErrors the failed lists. P50 and P99 are percentiles of the duration of the last
 	// lists.
 	Relists, RelistErrors int64
 	P50, P99              time.Duration
-	// Received counts the events from the runtime, Events the emitted events. Fallbacks
-	// counts how often the stream broke, or events were dropped, while the generator relied
-	// on events.
+	// Received counts the events from the runtime, Events the emitted events. Fallbacks counts how often Evented ended: the
+	// stream broke, or missed a change.
 	Received, Fallbacks int64
 	Events              map[PodLifeCycleEventType]int64
 }
@@ -176,7 +168,7 @@ func (g *Generator) Status() Status {
 type metrics struct {
 	relists                     prometheus.Histogram
 	relistErrors, inspectErrors prometheus.Counter
-	fallbacks, dropped          prometheus.Counter
+	fallbacks, dropped, missed  prometheus.Counter
 	events                      *prometheus.CounterVec
 }
 
@@ -192,15 +184,16 @@ func newMetrics(reg prometheus.Registerer, g *Generator) *metrics {
 		healthy, _ := g.Healthy()
 		return metric.Bool(healthy)
 	})
-	in.GaugeFunc("evented", "1 while the daemon relies on the events of the runtime, else 0.", func() float64 { return metric.Bool(g.Status().Evented) })
+	in.GaugeFunc("evented", "1 while the events of the runtime announce its changes, else 0: then only lists show them.", func() float64 { return metric.Bool(g.Status().Evented) })
 	in.GaugeFunc("pods", "Number of pods in the runtime.", func() float64 { return float64(g.Status().Pods) })
 	in.GaugeFunc("containers", "Number of containers in the runtime, without sandboxes.", func() float64 { return float64(g.Status().Containers) })
 	return &metrics{
 		relists:       in.Histogram("relist_duration_seconds", "Duration of lists of the runtime in seconds.", prometheus.ExponentialBuckets(0.001, 4, 8)),
 		relistErrors:  in.Counter("relist_errors_total", "Number of failed lists of the runtime."),
 		inspectErrors: in.Counter("inspect_errors_total", "Number of failed inspections of pods."),
-		fallbacks:     in.Counter("fallbacks_total", "Number of times that the event stream of the runtime broke, or events were dropped, while the daemon relied on events."),
-		dropped:       in.Counter("dropped_events_total", "Number of events of the runtime that were dropped because too many were waiting. The daemon relists instead."),
+		fallbacks:     in.Counter("fallbacks_total", "Number of times that the event stream of the runtime broke, or missed a change, after its events announced changes."),
+		dropped:       in.Counter("dropped_events_total", "Number of events of the runtime that were dropped because too many were waiting. A list has their changes."),
+		missed:        in.Counter("unannounced_changes_total", "Number of changes that a list of the runtime showed, and that no event announced although the event stream was open."),
 		events: in.CounterVec("events_total", "Number of emitted events, by type.", "type",
 			string(ContainerStarted), string(ContainerDied), string(ContainerRemoved), string(PodSync), string(ContainerChanged)),
 	}

@@ -3,6 +3,7 @@ package pleg
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -24,14 +25,10 @@ func (g *Generator) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		g.do(ctx, func() {
-			if g.streamBroke(err) {
-				backoff = streamRetries
-			}
-		})
+		g.do(ctx, func() { g.streamBroke(err) })
 		pause := backoff.Step()
 		if errors.Is(err, ErrNoEvents) {
-			pause = unimplementedRetry
+			pause = noEventsRetry
 		}
 		if await.For(ctx, pause) != nil {
 			return
@@ -39,71 +36,99 @@ func (g *Generator) follow(ctx context.Context) {
 	}
 }
 
-// streamOpened handles the opening of the stream. The runtime may not serve the stream yet. So the generator relies on
-// events only after a list that has all earlier changes: a list that is requested after the first event, or one period
-// after the opening.
-func (g *Generator) streamOpened() { g.state.opened = time.Now().Add(g.opts.RelistPeriod) }
+// streamOpened handles the opening of the stream.
+func (g *Generator) streamOpened() {
+	g.state.opened, g.state.missed = time.Now(), time.Time{}
+	g.state.StreamError = "the event stream has announced no change yet"
+}
 
 // streamed handles an event of the stream. It drops the event if the receiver of the emitted events is far behind: the
-// runtime may block if its events are not received. A list finds the change later.
+// runtime may block if its events are not received. It also drops events from before the first list, and from before the
+// stream was opened, which containerd keeps: the list has what there is. A later list has the changes of all dropped events.
 func (g *Generator) streamed(e RuntimeEvent) {
 	g.state.Received++
-	if g.full() {
-		g.eventDropped()
+	now := time.Now()
+	old := !e.At.IsZero() && e.At.Before(g.state.opened) && now.Before(g.state.opened.Add(streamSettles))
+	if old || g.state.listed.IsZero() {
 		return
 	}
-	now := time.Now()
-	if g.state.opened.After(now) {
-		g.state.opened = now
+	if g.full() {
+		g.metrics.dropped.Inc()
+		g.distrust("events of the runtime are dropped, because too many emitted events wait")
+		return
 	}
+	expected := g.expected[e.ContainerID]
+	delete(g.expected, e.ContainerID)
 	events, enough := g.records.take(e, now)
 	g.emit(events)
-	if !enough || e.Type == EventCreated {
-		g.relistAfter(g.opts.RelistPeriod)
+	if (len(events) > 0 || enough && !expected.IsZero()) && now.After(g.state.missed.Add(unprovenFor)) {
+		g.state.Evented = true
 	}
 }
 
-// unevented makes the generator rely on lists. opened is when it may rely on the stream again; zero without a stream. It
-// reports whether it relied on the stream.
-func (g *Generator) unevented(opened time.Time) bool {
-	evented := g.state.Evented
-	g.state.Evented, g.state.opened = false, opened
-	if evented {
-		g.state.Fallbacks++
-		g.metrics.fallbacks.Inc()
-		g.relistAfter(0)
-	}
-	return evented
-}
-
-// eventDropped makes the generator rely on lists, until a list that is requested from now on has the change of the
-// dropped event.
-func (g *Generator) eventDropped() {
-	g.metrics.dropped.Inc()
-	if !g.unevented(time.Now()) {
-		g.relistAfter(g.opts.RelistPeriod)
+// expect remembers changes that a list shows and no event has announced yet. It counts only those of which every runtime
+// sends an event: a container runs, or a running one ends. The list was requested at the given time. A runtime can send events
+// a period after the opening at the latest: it answers nothing when the stream is open.
+func (g *Generator) expect(changes []change, listed time.Time) {
+	if opened := g.state.opened; opened.IsZero() || listed.Before(opened.Add(g.opts.RelistPeriod)) {
 		return
 	}
+	for _, c := range changes {
+		if !c.container.Sandbox && (c.to == StateRunning || c.from == StateRunning && c.to == StateExited) {
+			g.expected[c.container.ID] = time.Now()
+		}
+	}
+}
+
+// doubt stops to trust the stream if it has not announced a change that an earlier list showed.
+func (g *Generator) doubt(now time.Time) {
+	for id, at := range g.expected {
+		if now.Sub(at) < announceTime {
+			continue
+		}
+		delete(g.expected, id)
+		g.state.missed = now
+		g.metrics.missed.Inc()
+		g.distrust(fmt.Sprintf("a list showed a change of container %s that no event announced", id))
+	}
+}
+
+// distrust stops to trust the stream.
+func (g *Generator) distrust(why string) {
+	if g.state.Evented {
+		g.state.Fallbacks++
+		g.metrics.fallbacks.Inc()
+	}
+	g.state.Evented, g.state.StreamError = false, why
+}
+
+// reportTrust logs whether the stream is trusted, after a list, if that changed.
+func (g *Generator) reportTrust() {
+	evented, why := g.state.Evented, g.state.StreamError
+	if evented == g.state.said {
+		return
+	}
+	g.state.said = evented
 	g.note(func(logger klog.Logger) {
-		logger.Info("Dropping events of the runtime, because too many emitted events are waiting; relisting")
+		if evented {
+			logger.Info("The events of the runtime announce its changes")
+		} else {
+			logger.Info("Only lists show the changes of the runtime", "reason", why)
+		}
 	})
 }
 
-// streamBroke makes the generator rely on lists. It reports whether it relied on the stream.
-func (g *Generator) streamBroke(err error) bool {
-	evented, said, period := g.unevented(time.Time{}), g.state.saidUnimplemented, g.opts.RelistPeriod
-	unimplemented := errors.Is(err, ErrNoEvents)
-	g.state.StreamError = err.Error()
-	g.state.saidUnimplemented = said || unimplemented
+// streamBroke handles the end of the stream.
+func (g *Generator) streamBroke(err error) {
+	said := g.state.saidNoEvents
+	g.state.opened, g.state.saidNoEvents = time.Time{}, said || errors.Is(err, ErrNoEvents)
+	clear(g.expected)
+	g.distrust(err.Error())
 	g.note(func(logger klog.Logger) {
-		switch {
-		case evented:
-			logger.Info("The event stream of the runtime broke, relisting until it is restored", "err", err, "period", period)
-		case unimplemented && !said:
-			logger.Info("The runtime has no event stream, relisting", "period", period)
-		default:
+		if errors.Is(err, ErrNoEvents) && !said {
+			logger.Info("Only lists show the changes of the runtime", "reason", err)
+		} else {
 			logger.V(4).Info("Failed to receive events from the runtime", "err", err)
 		}
 	})
-	return evented
 }

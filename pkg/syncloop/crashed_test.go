@@ -48,7 +48,6 @@ func (a *crashed) pod() *pleg.Pod {
 }
 
 func (a *crashed) Pods(context.Context) ([]*pleg.Pod, error) { return []*pleg.Pod{a.pod()}, nil }
-func (a *crashed) Ping(context.Context) error                { return nil }
 func (a *crashed) ExitCode(ctx context.Context, _ string) (*int32, error) {
 	select {
 	case <-ctx.Done():

@@ -41,12 +41,13 @@ func (p *podconfigd) runtimeStatus(tb testing.TB) *v1alpha1.RuntimeStatus {
 	return status.Runtime
 }
 
-// settle waits until the daemon has the pods, and relies on events or lists.
+// settle waits until the daemon has the pods, and has opened the event stream if the runtime has one.
 func (p *podconfigd) settle(tb testing.TB, pods int, events bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(patience); ; pause(tb, 50*time.Millisecond) {
 		s := p.runtimeStatus(tb)
-		if s.Pods == pods && s.Events == events {
+		open := s.Events || s.EventsError == "the event stream has announced no change yet"
+		if s.Pods == pods && open == events {
 			return
 		}
 		if time.Now().After(deadline) {

@@ -18,9 +18,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Containerds are the available containerds: one with container events over CRI, and
-// Debian's, without them.
-var Containerds = []string{Containerd, DebianContainerd}
+// Containerds are the containerds of the tests: one with container events over CRI, and Debian's, without them. If
+// PODCONFIGD_TEST_CONTAINERD is set, they are those that it names, separated by spaces.
+var Containerds = containerds()
+
+func containerds() []string {
+	if names := strings.Fields(os.Getenv("PODCONFIGD_TEST_CONTAINERD")); len(names) > 0 {
+		return names
+	}
+	return []string{Containerd, DebianContainerd}
+}
 
 // EachContainerd are the versions that a test tries: all, or the latest in a short run.
 func EachContainerd() []string {
@@ -30,9 +37,10 @@ func EachContainerd() []string {
 	return Containerds
 }
 
-// The names of the containerds.
+// The names of the containerds. 1.7 gives each container event to only one client. Building it takes minutes.
 const (
 	Containerd       = "containerd"
+	Containerd17     = "containerd-1.7"
 	DebianContainerd = "debian-containerd"
 )
 
@@ -65,7 +73,11 @@ func StartRuntime(tb testing.TB, name string) *Runtime {
 	}
 	r := &Runtime{dir: dir, Socket: filepath.Join(dir, "s")}
 	tb.Cleanup(func() { r.sweep(tb) })
-	config := fmt.Sprintf(configs[name], dir, Image, runc)
+	config := configs[name]
+	if config == "" {
+		tb.Fatalf("there is no containerd %q: there is %s, %s and %s", name, Containerd, Containerd17, DebianContainerd)
+	}
+	config = fmt.Sprintf(config, dir, Image, runc)
 	r.Process = newProcess(tb, dir, name, "--config", writeFile(tb, filepath.Join(dir, "config.toml"), []byte(config)))
 	r.env = append(os.Environ(), "PATH="+folder(tb, name)+":"+os.Getenv("PATH"))
 	conn, err := grpc.NewClient("unix://"+r.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -115,10 +127,14 @@ runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
 BinaryName = "%[3]s"
 `,
-	DebianContainerd: `version = 2
+	Containerd17:     version2,
+	DebianContainerd: version2,
+}
+
+const version2 = `version = 2
 root = "%[1]s/root"
 state = "%[1]s/state"
-disabled_plugins = ["io.containerd.internal.v1.opt"]
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 [grpc]
 address = "%[1]s/s"
 [ttrpc]
@@ -134,8 +150,7 @@ conf_dir = "%[1]s/cni"
 runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
 BinaryName = "%[3]s"
-`,
-}
+`
 
 // Await returns when the runtime answers.
 func (r *Runtime) Await(tb testing.TB) {

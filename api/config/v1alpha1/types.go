@@ -184,13 +184,14 @@ type PodConfigdConfiguration struct {
 	// +section=Container runtime
 	// +flag=container-runtime-endpoint
 	ContainerRuntimeEndpoint string `json:"containerRuntimeEndpoint,omitempty"`
-	// containerRuntimeEvents requests the events of the container runtime. If false, podconfigd
-	// lists the runtime every plegRelistPeriod, and never opens its event stream.
+	// containerRuntimeEvents requests the events of the container runtime, which announce changes
+	// before a list shows them. If false, podconfigd never opens the event stream. That of containerd
+	// before 2.0 is never opened, because each event goes to only one client.
 	// +flag=container-runtime-events
 	// +defaultValue=true
 	ContainerRuntimeEvents *bool `json:"containerRuntimeEvents,omitempty"`
-	// plegRelistPeriod is the interval between lists of the container runtime. While the runtime
-	// sends events, the interval is 5 minutes.
+	// plegRelistPeriod is the interval between lists of the container runtime. They show every change,
+	// also if the runtime sends no events, or loses some.
 	// +flag=pleg-relist-period
 	// +defaultValue=1s
 	// +minimum=1ms

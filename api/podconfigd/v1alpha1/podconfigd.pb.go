@@ -2808,8 +2808,8 @@ type RuntimeStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// endpoint is the CRI endpoint of the runtime.
 	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	// events is true while the daemon relies on the events of the runtime. If false, the
-	// daemon lists the runtime at each relist period, and events_error gives the reason.
+	// events is true while the events of the runtime announce its changes. If false, only the
+	// lists show them, one each relist period, and events_error gives the reason.
 	Events      bool   `protobuf:"varint,2,opt,name=events,proto3" json:"events,omitempty"`
 	EventsError string `protobuf:"bytes,3,opt,name=events_error,json=eventsError,proto3" json:"events_error,omitempty"`
 	Healthy     bool   `protobuf:"varint,4,opt,name=healthy,proto3" json:"healthy,omitempty"`
@@ -2823,9 +2823,10 @@ type RuntimeStatus struct {
 	RelistErrors     int64   `protobuf:"varint,8,opt,name=relist_errors,json=relistErrors,proto3" json:"relist_errors,omitempty"`
 	RelistP50Seconds float64 `protobuf:"fixed64,9,opt,name=relist_p50_seconds,json=relistP50Seconds,proto3" json:"relist_p50_seconds,omitempty"`
 	RelistP99Seconds float64 `protobuf:"fixed64,10,opt,name=relist_p99_seconds,json=relistP99Seconds,proto3" json:"relist_p99_seconds,omitempty"`
-	// received counts the events that the runtime sent. fallbacks counts how often the event
-	// stream broke, or events were dropped because too many were waiting, while the daemon
-	// relied on it. emitted counts the events that the PLEG emitted, by type.
+	// received counts the events that the runtime sent. fallbacks counts how often events became
+	// false: the event stream broke, a list showed a change that no event announced, or events were
+	// dropped because too many were waiting. emitted counts the events that the PLEG emitted, by
+	// type.
 	Received  int64            `protobuf:"varint,11,opt,name=received,proto3" json:"received,omitempty"`
 	Fallbacks int64            `protobuf:"varint,12,opt,name=fallbacks,proto3" json:"fallbacks,omitempty"`
 	Emitted   map[string]int64 `protobuf:"bytes,13,rep,name=emitted,proto3" json:"emitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`

@@ -20,8 +20,8 @@ type Event struct {
 type RuntimeStatus struct {
 	// Endpoint is the CRI endpoint of the runtime.
 	Endpoint string `json:"endpoint"`
-	// Events is true while the daemon relies on the events of the runtime. If false, the
-	// daemon lists the runtime at each relist period, and EventsError gives the reason.
+	// Events is true while the events of the runtime announce its changes. If false, only the
+	// lists show them, one each relist period, and EventsError gives the reason.
 	Events      bool   `json:"events"`
 	EventsError string `json:"eventsError,omitempty"`
 	Healthy     bool   `json:"healthy"`
@@ -35,9 +35,10 @@ type RuntimeStatus struct {
 	RelistErrors     int64   `json:"relistErrors"`
 	RelistP50Seconds float64 `json:"relistP50Seconds"`
 	RelistP99Seconds float64 `json:"relistP99Seconds"`
-	// Received counts the events that the runtime sent. Fallbacks counts how often the event
-	// stream broke, or events were dropped because too many were waiting, while the daemon
-	// relied on it. Emitted counts the events that the PLEG emitted, by type.
+	// Received counts the events that the runtime sent. Fallbacks counts how often Events became
+	// false: the event stream broke, a list showed a change that no event announced, or events were
+	// dropped because too many were waiting. Emitted counts the events that the PLEG emitted, by
+	// type.
 	Received  int64            `json:"received"`
 	Fallbacks int64            `json:"fallbacks"`
 	Emitted   map[string]int64 `json:"emitted"`

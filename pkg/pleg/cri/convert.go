@@ -95,6 +95,9 @@ var eventTypes = map[runtimeapi.ContainerEventType]pleg.RuntimeEventType{
 func convertEvent(e *runtimeapi.ContainerEventResponse) (pleg.RuntimeEvent, bool) {
 	kind, known := eventTypes[e.GetContainerEventType()]
 	event := pleg.RuntimeEvent{Type: kind, ContainerID: e.GetContainerId()}
+	if at := e.GetCreatedAt(); at > 0 {
+		event.At = time.Unix(0, at)
+	}
 	s := e.GetPodSandboxStatus()
 	m := s.GetMetadata()
 	if m == nil {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/version"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -35,6 +37,10 @@ const (
 	//
 	// kubelet: k8s.io/cri-client/pkg/utils.go maxMsgSize.
 	maxMessage = 16 << 20
+	// atOnce is the time in which a runtime ends the stream that it does not have.
+	atOnce = time.Second
+	// firstBroadcasting is the first major version of containerd that gives its events to all clients.
+	firstBroadcasting = 2
 )
 
 // Runtime is a container runtime with a CRI socket.
@@ -94,14 +100,6 @@ func SocketPath(endpoint string) (string, error) {
 // Close closes the connection.
 func (r *Runtime) Close() error { return r.conn.Close() }
 
-// Ping requests the version of the runtime.
-func (r *Runtime) Ping(ctx context.Context) error {
-	if _, err := r.client.Version(ctx, &runtimeapi.VersionRequest{}); err != nil {
-		return fmt.Errorf("requesting the version of the runtime: %w", err)
-	}
-	return nil
-}
-
 // Pods lists the sandboxes and containers.
 //
 // kubelet: pkg/kubelet/kuberuntime/kuberuntime_manager.go GetPods.
@@ -136,17 +134,29 @@ func (r *Runtime) ExitCode(ctx context.Context, containerID string) (*int32, err
 	return &code, nil
 }
 
-// Events receives the events of the runtime.
+// Events receives the events of the runtime. containerd before 2.0 gives each event to only one of its clients, and the kubelet
+// can be another one. So its stream is not opened.
 func (r *Runtime) Events(ctx context.Context, opened func(), handle func(pleg.RuntimeEvent)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
+	resp, err := r.client.Version(ctx, &runtimeapi.VersionRequest{})
+	if err != nil {
+		return fmt.Errorf("requesting the version of the runtime: %w", err)
+	}
+	if v, err := version.ParseGeneric(resp.GetRuntimeVersion()); resp.GetRuntimeName() == "containerd" && (err != nil || v.Major() < firstBroadcasting) {
+		return fmt.Errorf("%w that can be used: containerd %s gives each event to one of its clients only, containerd 2 to all", pleg.ErrNoEvents, resp.GetRuntimeVersion())
+	}
 	stream, err := r.client.GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
 	if err != nil {
 		return eventsError(err)
 	}
 	opened()
+	begin := time.Now()
 	for {
 		event, err := stream.Recv()
+		if errors.Is(err, io.EOF) && time.Since(begin) < atOnce {
+			return fmt.Errorf("%w: it ends at once; CRI-O has one with enable_pod_events = true", pleg.ErrNoEvents)
+		}
 		if err != nil {
 			return eventsError(err)
 		}
@@ -158,7 +168,7 @@ func (r *Runtime) Events(ctx context.Context, opened func(), handle func(pleg.Ru
 
 func eventsError(err error) error {
 	if status.Code(err) == codes.Unimplemented {
-		return errors.Join(pleg.ErrNoEvents, err)
+		return fmt.Errorf("%w: %w", pleg.ErrNoEvents, err)
 	}
 	return fmt.Errorf("receiving events from the runtime: %w", err)
 }

@@ -78,12 +78,12 @@ func TestAStoppedDaemonIsRestarted(t *testing.T) {
 		t.Helper()
 		testutil.Until(t, "events are received", func() bool {
 			status, err := s.Client.Status(t.Context())
-			return err == nil && status.Runtime.Events
+			return err == nil && status.Runtime.Received > 0
 		})
 	}
 	ready(1)
-	receives()
 	removed := churn(t, r)
+	receives()
 	testutil.Until(t, "pings and STATUS, during churn", func() bool {
 		s.Mu.Lock()
 		defer s.Mu.Unlock()
