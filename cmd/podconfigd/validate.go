@@ -63,6 +63,9 @@ known, the command uses the nearest rules, as the daemon does, and says so. With
 versions, it prints a table: what each kubelet refuses, ignores, and sets to other defaults than
 the one before. A kubelet that is upgraded starts a pod again if its UID changes.
 
+In a directory, what is not meant as a pod is Ignored: subdirectories, special files, empty files, texts and objects of
+other kinds. A FILE that is no directory must be a pod.
+
 The exit code is 1 if a manifest can't be used by one of the kubelets. With --strict, it is also
 1 if there is a warning.`,
 		Example: `  # Check the manifests of a directory
@@ -134,7 +137,7 @@ func (o *validateOptions) run(ctx context.Context, paths []string, output string
 			decoder := manifest.NewDecoder(node).For(minor)
 			for _, of := range o.validate(ctx, decoder, path) {
 				v := &verdict{Manifest: of.Manifest, Faults: faultsOf(&of), of: of}
-				failed = failed || v.State != v1alpha1.ManifestAccepted || o.strict && len(of.Warnings) > 0
+				failed = failed || v.State != v1alpha1.ManifestAccepted && v.State != v1alpha1.ManifestIgnored || o.strict && len(of.Warnings) > 0
 				if len(minors) > 1 {
 					v.Kubelet = minor.String()
 					v.compare(o.decode(decoder, v), before[of.File])

@@ -10,9 +10,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// Manifest says what to do about a manifest that is not accepted.
+// Manifest says what to do about a manifest that is neither accepted nor ignored.
 func Manifest(m *v1alpha1.Manifest) []string {
 	path := m.Path
+	if m.State == v1alpha1.ManifestIgnored {
+		return nil
+	}
 	if path == "" {
 		return []string{"correct it in the list at the manifest URL"}
 	}

@@ -43,6 +43,8 @@ func manifestFinding(s *v1alpha1.Story, _ *Facts) *finding {
 	}
 	found := &finding{health: v1alpha1.Unhealthy, fix: mend.Manifest(m)}
 	switch m.State {
+	case v1alpha1.ManifestIgnored:
+		found.health, found.summary = v1alpha1.Healthy, fmt.Sprintf("%s is ignored: %s", strings.TrimPrefix(what, "the manifest "), m.Message)
 	case v1alpha1.ManifestHeld:
 		found.summary = fmt.Sprintf("%s can't be used, and the pod is that of its last good version: %s", what, m.Message)
 	case v1alpha1.ManifestShadowed:

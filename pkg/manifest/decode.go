@@ -93,9 +93,12 @@ func Read(r io.Reader, size int64) ([]byte, error) {
 // kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod, applyDefaults.
 func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []Fault, err error) {
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, nil, refuse(ReasonEmpty, "the file is empty")
+		empty := refuse(ReasonEmpty, "the file is empty")
+		empty.Foreign = true
+		return nil, nil, empty
 	}
 	defer alone(data)()
+	data = UTF8(data)
 	t := newText(path, data)
 	defer func() {
 		if refused := t.panicked(recover()); refused != nil {
@@ -104,15 +107,13 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	}()
 	json, duplicates, err := t.toJSON() // JSON is YAML too
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, d.refused(t, err, nil)
 	}
 	internal, found, err := t.decodePod(json)
 	if err == nil {
 		pod, err = d.finish(t, internal, json, origin{file: path}, &found)
 	}
-	if refused, ok := errors.AsType[*Error](err); ok && refused.Reason != ReasonNotAPod {
-		d.name(refused, json)
-	}
+	err = d.refused(t, err, json)
 	found.AddAll(duplicates)
 	for _, f := range laterDocuments(data, "put each pod in its own file") {
 		found.Add(func() Fault { return f })
@@ -120,11 +121,19 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	return pod, found.Bounded(), err
 }
 
-// name names the pod of a refused manifest, if the manifest has a name that can be one.
-func (d *Decoder) name(refused *Error, json []byte) {
-	if named := nameOf(json); named.Name != "" && max(len(named.Name), len(named.Namespace)) <= maxName {
-		refused.Namespace, refused.Name = named.Namespace, d.podName(named.Name)
+// refused returns the error for a file. It says whether the file is meant as a pod, and names the pod, if the manifest has a
+// name that can be one.
+func (d *Decoder) refused(t *text, err error, json []byte) error {
+	refused, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
 	}
+	own := *refused // some errors are shared
+	own.Foreign = t.foreign(refused, json)
+	if named := nameOf(json); own.Reason != ReasonNotAPod && named.Name != "" && max(len(named.Name), len(named.Namespace)) <= maxName {
+		own.Namespace, own.Name = named.Namespace, d.podName(named.Name)
+	}
+	return &own
 }
 
 // podName returns the name that the kubelet gives a static pod.
@@ -193,6 +202,7 @@ func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, f
 	m, own := d.Minor(), internal.UID != ""
 	t.warnOfPriority(internal, found)
 	t.warnOfMirror(internal, found)
+	d.warnOfMetadata(t, internal, found)
 	if err := m.prepare(t, internal, found); err != nil {
 		return nil, err
 	}

@@ -39,6 +39,8 @@ type Error struct {
 	// Namespace and Name name the pod that a file describes, as the kubelet would name it. They are
 	// empty if they can't be read in the manifest.
 	Namespace, Name string
+	// Foreign means that the text is not meant as a pod: it is empty, or no Kubernetes object, or one of another kind.
+	Foreign bool
 	// file is the name of the file without its directory; empty if the manifest is not
 	// from a file.
 	file string

@@ -47,6 +47,7 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 		return nil, refuse(ReasonEmpty, "the answer is empty: to remove all pods, serve a PodList with an empty list of items")
 	}
 	defer alone(data)()
+	data = UTF8(data)
 	t := newText("", data)
 	defer func() {
 		if refused := t.panicked(recover()); refused != nil {
@@ -220,7 +221,9 @@ func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, dupli
 	if !ok {
 		return Item{Err: t.refuse(ReasonNotAPod, t.At("", "not a Kubernetes object: expected a v1 Pod"))}
 	}
-	return d.decodeItem(t, origin{url: url, isItem: true, kind: own}, pod, duplicates)
+	item := d.decodeItem(t, origin{url: url, isItem: true, kind: own}, pod, duplicates)
+	item.Warnings = append(item.Warnings, t.kindWarning(own)...)
+	return item
 }
 
 // decodeItem decodes the JSON of one pod.

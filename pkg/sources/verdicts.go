@@ -154,6 +154,8 @@ func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest) {
 		logger = logger.WithValues("warnings", m.Warnings)
 	}
 	switch {
+	case m.State == v1alpha1.ManifestIgnored:
+		logger.Info("File ignored, it is not meant as a pod", "reason", m.Reason, "message", m.Message)
 	case m.State != v1alpha1.ManifestAccepted:
 		logger.Info("Manifest not usable", "reason", m.Reason, "message", m.Message)
 	case len(m.Warnings) > 0:

@@ -56,7 +56,7 @@
 //
 //	status STATE FILE [REGEXP]
 //
-// waits until the verdict on the file is Accepted, Rejected, Held or Shadowed, and
+// waits until the verdict on the file is Accepted, Rejected, Held, Shadowed or Ignored, and
 // "Reason: Message; Warning" matches. The state absent means that there is no verdict.
 //
 //	source KEY=REGEXP…

@@ -3485,9 +3485,9 @@ type Manifest struct {
 	// path is the path of the file. For an item of a list without a name, it is the position
 	// in the list.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// state is Accepted, Rejected, Held or Shadowed. Held: the manifest can't be used now, and
+	// state is Accepted, Rejected, Held, Shadowed or Ignored. Held: the manifest can't be used now, and
 	// the set has the pod of its last usable version. Shadowed: the manifest is valid, but
-	// another manifest already has the name or UID of its pod.
+	// another manifest already has the name or UID of its pod. Ignored: it is not meant as a pod.
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// namespace, name and uid identify the pod of the manifest, or of its last usable version.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`

@@ -260,11 +260,14 @@ const (
 	// ManifestShadowed means that the manifest is valid, but another manifest already has
 	// the name or UID of its pod.
 	ManifestShadowed ManifestState = "Shadowed"
+	// ManifestIgnored means that there is no manifest: the entry is a directory or a special file, or the file is not meant
+	// as a pod. It is no fault.
+	ManifestIgnored ManifestState = "Ignored"
 )
 
 // ManifestStates returns all states.
 func ManifestStates() []ManifestState {
-	return []ManifestState{ManifestAccepted, ManifestRejected, ManifestHeld, ManifestShadowed}
+	return []ManifestState{ManifestAccepted, ManifestRejected, ManifestHeld, ManifestShadowed, ManifestIgnored}
 }
 
 // Manifest is the verdict on one manifest.

@@ -133,6 +133,7 @@ func manifestsSection(source *v1alpha1.SourceStatus) *page {
 		m := &shown[i]
 		rows[i] = tableRow{cells: manifestRow(m)}
 		switch {
+		case m.State == v1alpha1.ManifestIgnored:
 		case m.State != v1alpha1.ManifestAccepted:
 			rows[i].severity = bad
 		case len(m.Warnings) > 0:

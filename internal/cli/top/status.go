@@ -145,13 +145,13 @@ func (m *model) manifestRows(p *pane) (rows []*row) {
 		shown, omitted := mend.Manifests(s)
 		for _, of := range shown {
 			all = append(all, &manifest{of, s.Name})
-			if of.State != v1alpha1.ManifestAccepted {
+			if slices.Contains(order, of.State) {
 				faults++
 			}
 		}
 		for state, n := range omitted {
 			p.omitted += n
-			if state != v1alpha1.ManifestAccepted {
+			if slices.Contains(order, state) {
 				faults += n
 			}
 		}
@@ -210,6 +210,8 @@ func (s *styles) verdict(state v1alpha1.ManifestState) ansi.Style {
 		return s.good
 	case v1alpha1.ManifestRejected:
 		return s.bad
+	case v1alpha1.ManifestIgnored:
+		return s.dim
 	}
 	return s.warn
 }

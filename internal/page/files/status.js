@@ -40,15 +40,16 @@ function source(s) {
   ]
 }
 
-const states = { Accepted: '●', Held: '◐', Shadowed: '◌', Rejected: '▲' }
+const states = { Accepted: '●', Held: '◐', Shadowed: '◌', Rejected: '▲', Ignored: '·' }
 
 function manifests(s) {
   const parts = s.sources.map(x => x.file ?? x.http).filter(Boolean)
   const all = parts.flatMap(p => p.manifests ?? [])
   const more = parts.flatMap(p => Object.entries(p.manifestsOmitted ?? {})).map(([state, n]) => `${n.toLocaleString('en')} more ${state}`)
-  const wrong = all.filter(m => m.state !== 'Accepted' || m.warnings?.length)
+  const wrong = all.filter(m => !['Accepted', 'Ignored'].includes(m.state) || m.warnings?.length)
   const good = all.filter(m => m.state === 'Accepted' && !m.warnings?.length)
-  set($('manifest-count'), [`${good.length.toLocaleString('en')} accepted`, wrong.length && `${wrong.length} to look at`, ...more].filter(Boolean).join(', '))
+  const ignored = all.filter(m => m.state === 'Ignored').length
+  set($('manifest-count'), [`${good.length.toLocaleString('en')} accepted`, wrong.length && `${wrong.length} to look at`, ignored && `${ignored} ignored`, ...more].filter(Boolean).join(', '))
   show($('manifests'), wrong.map(m => manifest(m)))
   show($('accepted'), good.slice(0, 200).map(m => h('li', null, line(m.path ?? '–'), h('span', { class: 'muted' }, ` ${line(m.namespace)}/${line(m.name)}`))))
   $('all-accepted').hidden = !good.length

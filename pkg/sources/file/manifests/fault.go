@@ -25,6 +25,8 @@ type fault struct {
 	faults          []manifest.Fault
 	namespace, name string
 	lines           *v1alpha1.ManifestFault
+	// foreign means that the file is not meant as a pod.
+	foreign bool
 }
 
 func newFault(reason, message string) *fault {
@@ -34,7 +36,7 @@ func newFault(reason, message string) *fault {
 // faultOf returns the fault for an error, without the path, which the verdict has.
 func faultOf(err error) *fault {
 	if refused, ok := errors.AsType[*manifest.Error](err); ok {
-		return &fault{reason: string(refused.Reason), faults: refused.Faults, namespace: refused.Namespace, name: refused.Name}
+		return &fault{reason: string(refused.Reason), faults: refused.Faults, namespace: refused.Namespace, name: refused.Name, foreign: refused.Foreign}
 	}
 	switch {
 	case errors.Is(err, syscall.ELOOP):
@@ -53,7 +55,7 @@ func notRegular(mode fs.FileMode) *fault {
 	kind := "neither a file nor a link to one"
 	switch {
 	case mode.IsDir():
-		return newFault(reasonDirectory, "a directory: subdirectories are not read")
+		return &fault{reason: reasonDirectory, faults: []manifest.Fault{{Message: "a directory: subdirectories are not read"}}, foreign: true}
 	case mode&fs.ModeNamedPipe != 0:
 		kind = "a FIFO"
 	case mode&fs.ModeSocket != 0:
@@ -61,5 +63,5 @@ func notRegular(mode fs.FileMode) *fault {
 	case mode&fs.ModeDevice != 0:
 		kind = "a device"
 	}
-	return newFault(reasonNotRegular, kind+": only regular files are read")
+	return &fault{reason: reasonNotRegular, faults: []manifest.Fault{{Message: kind + ": only regular files are read"}}, foreign: true}
 }

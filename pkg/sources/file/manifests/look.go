@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -192,13 +194,26 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	l.metrics.decodeDuration.Observe(time.Since(at).Seconds())
 	if err != nil {
 		s.fault = faultOf(err)
-		s.fault.lines = sources.FaultLines(data, manifest.FirstLine(s.fault.faults))
+		if !s.fault.foreign && !(isLink && leaves(path)) {
+			s.fault.lines = sources.FaultLines(manifest.UTF8(data), manifest.FirstLine(s.fault.faults))
+		}
 	} else {
 		s.file = describe(path, info)
 	}
 	if !utf8.ValidString(path) {
 		s.warnings = append(s.warnings, manifest.Fault{Message: "the path is not UTF-8 and is shown with replacement characters"})
 	}
+}
+
+// leaves reports whether a link leads out of its directory. Who can make links in the directory need not be allowed to read
+// what they lead to.
+func leaves(link string) bool {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(link))
+	if err != nil {
+		return true
+	}
+	target, err := filepath.EvalSymlinks(link)
+	return err != nil || !strings.HasPrefix(target, strings.TrimSuffix(dir, "/")+"/")
 }
 
 // beingWritten reports whether the file was modified recently and is not closed.

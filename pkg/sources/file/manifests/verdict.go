@@ -61,6 +61,8 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	case f.serving != nil:
 		v.State = v1alpha1.ManifestHeld
 		v.Message += "; its last good pod is kept"
+	case f.fault != nil && f.fault.foreign && f.name != follow.Single:
+		v.State = v1alpha1.ManifestIgnored
 	case f.fault != nil:
 		v.State = v1alpha1.ManifestRejected
 	case f.pod != nil:

@@ -1,0 +1,37 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/podconfigd/podconfigd/internal/lazyregexp"
+)
+
+// objectKey finds a key that Kubernetes objects begin with.
+var objectKey = lazyregexp.New(`(?m)(?:^|[{,])[ \t]*["']?(?:apiVersion|kind)["']?[ \t]*:`)
+
+// foreign reports whether a refused text is not meant as a pod. JSON is the text as JSON; nil if it is neither YAML nor JSON.
+func (t *text) foreign(refused *Error, data []byte) bool {
+	switch {
+	case refused.Reason == ReasonEmpty:
+		return true
+	case refused.Reason == ReasonNotYAML, errors.Is(refused, errYAMLTooLarge):
+		return !objectKey().Match(bytes.ReplaceAll(t.Data, []byte{0}, nil)) // UTF-16 has them between the letters
+	case refused.Reason != ReasonNotAPod:
+		return false
+	}
+	var object map[string]any
+	if json.Unmarshal(data, &object) != nil {
+		return true
+	}
+	switch kind, _ := object["kind"].(string); {
+	case strings.EqualFold(kind, "Pod"), kind == "PodList", kind == "List":
+		return false
+	case kind == "":
+		spec, _ := object["spec"].(map[string]any)
+		return spec["containers"] == nil
+	}
+	return true
+}

@@ -1,0 +1,59 @@
+package manifest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// An error that many manifests get has no name of the pod of another one.
+func TestSharedErrorsHaveNoName(t *testing.T) {
+	args := strings.Repeat(", x", maxValues+1)
+	_, _, err := NewDecoder("node1").DecodeFile("/m/f", podWith("[x"+args+"]"))
+	if refused, _ := errors.AsType[*Error](err); refused == nil || refused.Reason != ReasonTooLarge || refused.Name != "a-node1" || errTooManyValues.Name != "" {
+		t.Errorf("got %v, and the shared error has the name %q", err, errTooManyValues.Name)
+	}
+}
+
+// What is not meant as a pod is told from what is meant as one and has a fault.
+func TestForeign(t *testing.T) {
+	for name, test := range map[string]struct {
+		data    string
+		foreign bool
+	}{
+		"empty":                             {"", true},
+		"spaces":                            {" \n\n", true},
+		"a comment":                         {"# nothing yet", true},
+		"a text":                            {"just some words", true},
+		"a text that is no YAML":            {"Notes: how to: ask", true},
+		"a list":                            {"- a\n- b", true},
+		"a number":                          {"7", true},
+		"binary":                            {"\x7fELF\x00\x01", true},
+		"other settings":                    {"resources: [web.yaml]", true},
+		"another kind":                      {"apiVersion: v1\nkind: ConfigMap", true},
+		"another kind with an odd spec":     {"apiVersion: v1\nkind: ConfigMap\nspec: 7", true},
+		"another kind in JSON":              {`{"kind":"ConfigMap","apiVersion":"v1"}`, true},
+		"only a version":                    {"apiVersion: v1\nmetadata: {name: a}", true},
+		"only the kind":                     {"kind: Pod", false},
+		"the kind in another case":          {"apiVersion: v1\nkind: pod", false},
+		"another version":                   {"apiVersion: v2\nkind: Pod", false},
+		"containers without a kind":         {"spec: {containers: [{name: c}]}", false},
+		"a list of pods":                    {"apiVersion: v1\nkind: PodList\nitems: []", false},
+		"a list of objects":                 {"apiVersion: v1\nkind: List\nitems: []", false},
+		"YAML that ends early":              {"apiVersion: v1\nkind: Pod\nmetadata: [", false},
+		"JSON that ends early":              {`{"apiVersion": "v1", "kind": "Pod", "spec": {`, false},
+		"a template":                        {"{{ if .web }}\napiVersion: v1\nkind: Pod\n", false},
+		"a conflict":                        {"<<<<<<< HEAD\napiVersion: v1\n=======\nkind: Pod\n", false},
+		"a pod with a fault":                {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}", false},
+		"UTF-16 without a mark":             {"k\x00i\x00n\x00d\x00:\x00 \x00P\x00o\x00d\x00", false},
+		"a text in UTF-16 without a mark":   {"w\x00o\x00r\x00d\x00", true},
+		"another text with one of the keys": {"hello\n  kind: of a text: yes", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := NewDecoder("node1").DecodeFile("/m/f", []byte(test.data))
+			if refused, _ := errors.AsType[*Error](err); refused == nil || refused.Foreign != test.foreign {
+				t.Errorf("%v, want foreign %t", err, test.foreign)
+			}
+		})
+	}
+}
