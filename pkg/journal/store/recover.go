@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -84,6 +85,9 @@ func (r *recovery) run() error {
 			r.find(number, name)
 		}
 	}
+	if len(r.segments) == 0 {
+		r.takeBack(names)
+	}
 	var between []*segment
 	r.segments, between = chain(r.segments)
 	r.leftovers = append(r.leftovers, between...)
@@ -99,6 +103,41 @@ func (r *recovery) run() error {
 		r.end = tail{}
 	}
 	return nil
+}
+
+// labelNode is the label of segments of another node.
+const labelNode = "othernode"
+
+// takeBack uses the segments of this node again that were set aside as those of another node: the machine had another name in
+// between.
+func (r *recovery) takeBack(names []string) {
+	for _, name := range names {
+		number, _, ok := segmentNumber(name)
+		if !ok || !strings.HasPrefix(name, segmentName(number)+"."+labelNode+"-") {
+			continue
+		}
+		s, file, err := openSegment(r.fs, r.dir, number, name)
+		if err == nil {
+			err = file.file.Close()
+		}
+		if err != nil || s.header.Node != r.node {
+			continue
+		}
+		if err := r.fs.Rename(filepath.Join(r.dir, name), filepath.Join(r.dir, segmentName(number))); err != nil {
+			r.problems = append(r.problems, Problem{File: name, Err: fmt.Errorf("using a segment of this node again: %w", err)})
+			continue
+		}
+		s.name = segmentName(number)
+		r.keep(s)
+		r.distrust = "the machine had another name, and what was set aside then is used again"
+	}
+}
+
+// keep records a segment of this node.
+func (r *recovery) keep(s *segment) {
+	r.state.ceiling = max(r.state.ceiling, s.header.Ceiling)
+	r.state.note = cmp.Or(s.header.Note, r.state.note)
+	r.segments = append(r.segments, s)
 }
 
 // reset drops the loaded state, but keeps the reserved revisions and the note.
@@ -139,9 +178,7 @@ func (r *recovery) find(number uint64, name string) {
 		r.reject(&segment{number: number, name: name}, err)
 		return
 	}
-	r.state.ceiling = max(r.state.ceiling, s.header.Ceiling)
-	r.state.note = cmp.Or(s.header.Note, r.state.note)
-	r.segments = append(r.segments, s)
+	r.keep(s)
 }
 
 // reject leaves a segment out. The file is kept under another name.
@@ -159,7 +196,7 @@ func (r *recovery) reject(s *segment, err error) {
 	case errors.Is(err, errNewer):
 		label = "newer"
 	case errors.Is(err, errNode):
-		label = "othernode"
+		label = labelNode
 	}
 	if label == "" {
 		r.unread = append(r.unread, s)
