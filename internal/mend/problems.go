@@ -35,13 +35,7 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 			problems = append(problems, fmt.Sprintf("%d manifests %s", n, state))
 		}
 	}
-	switch copies {
-	case 0:
-	case 1:
-		problems = append(problems, "1 manifest that looks like a copy gives a pod")
-	default:
-		problems = append(problems, fmt.Sprintf("%d manifests that look like copies give pods", copies))
-	}
+	problems = append(problems, copyProblems(copies)...)
 	for i := range status.Sources {
 		switch source := &status.Sources[i]; {
 		case source.Degraded:
@@ -63,6 +57,17 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 		problems = append(problems, mirrorProblems(status.MirrorPods)...)
 	}
 	return problems
+}
+
+// copyProblems says that manifests give pods, although their names look like those of copies.
+func copyProblems(n int) []string {
+	switch n {
+	case 0:
+		return nil
+	case 1:
+		return []string{"1 manifest that looks like a copy gives a pod"}
+	}
+	return []string{fmt.Sprintf("%d manifests that look like copies give pods", n)}
 }
 
 // kubeletProblems lists how podconfigd and the kubelet disagree.

@@ -111,10 +111,10 @@ func (s *Set) isTemporary(f *file, released []release) bool {
 func (s *Set) record(ctx context.Context, released []release) {
 	for _, r := range released {
 		to := s.claims[r.claim]
-		switch {
-		case to == nil:
+		switch to {
+		case nil:
 			delete(s.holders, r.claim)
-		case to == r.by:
+		case r.by:
 		default:
 			s.holders.note(r.claim, r.by.name, to.name)
 			if s.files[r.by.name] != r.by && r.by.sig.sameFile(to.sig) && time.Since(r.by.since) < brief && copyOf(to.name) == "" {
