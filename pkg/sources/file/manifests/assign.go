@@ -79,7 +79,7 @@ func (s *Set) give(f *file, released []release) bool {
 	case s.isTemporary(f, released):
 		s.claims.drop(f)
 		f.serving, f.unripe = nil, true
-		s.postpone(f, f.sig.ctime.Add(temporary))
+		s.postpone(f, f.sig.ctime.Add(s.temporary))
 	default:
 		if f.since.IsZero() {
 			f.since = time.Now()
@@ -97,7 +97,7 @@ func (s *Set) give(f *file, released []release) bool {
 // is not temporary: the kubelet runs the pod.
 func (s *Set) isTemporary(f *file, released []release) bool {
 	age := time.Since(f.sig.ctime)
-	if s.alone == nil || age < 0 || age >= temporary {
+	if s.alone == nil || age < 0 || age >= s.temporary {
 		return false
 	}
 	if _, extended := bare(f.name); extended || copyOf(f.name) == "" {

@@ -84,6 +84,8 @@ type Set struct {
 	holders holders
 	alone   func() bool
 	ignore  []string
+	// temporary is the constant of that name, except in tests.
+	temporary time.Duration
 	// waiting are the files whose pod's name or UID belongs to another file.
 	waiting map[*file]struct{}
 	// noticed is when the change that the set looks at was noticed; zero for a further look. event
@@ -145,7 +147,9 @@ func New(opts Options) *Set {
 		holders:  make(holders),
 		alone:    opts.Alone,
 		ignore:   opts.Ignore,
-		waiting:  make(map[*file]struct{}),
+
+		temporary: temporary,
+		waiting:   make(map[*file]struct{}),
 	}
 	s.dropped = s.restore(opts.Restored)
 	return s
