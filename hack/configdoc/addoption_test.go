@@ -52,7 +52,7 @@ func TestAnOptionIsAddedInOnePlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const before = "\n\t// tracing configures"
+	const before = "\n\t// logging is the configuration"
 	changed := strings.Replace(string(text), before, newOption+before, 1)
 	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil || changed == string(text) {
 		t.Fatal("the option was not added", err)

@@ -2,7 +2,6 @@ package configfile
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -41,16 +40,12 @@ func TestFieldsOfTheKubelet(t *testing.T) {
 	}
 	same := 0
 	for name, typ := range own {
-		if name == "" || kubelets[name] == nil || slices.Contains([]string{"authentication", "authorization", "tracing"}, name) {
+		if name == "" || kubelets[name] == nil || slices.Contains([]string{"authentication", "authorization"}, name) {
 			continue
 		}
 		if same++; kubelets[name] != typ {
 			t.Errorf("%s: the kubelet has type %v, and podconfigd %v", name, kubelets[name], typ)
 		}
-	}
-	// The type of tracing is its own, for its comments, with the fields of the kubelet's.
-	if theirs, ours := fieldTypes(kubelets["tracing"]), fieldTypes(own["tracing"]); !maps.Equal(theirs, ours) {
-		t.Errorf("tracing: the kubelet has %v, and podconfigd %v", theirs, ours)
 	}
 	if same < 10 {
 		t.Errorf("only %d fields have a name of the kubelet's", same)

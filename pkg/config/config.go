@@ -27,8 +27,6 @@ type PodConfig struct {
 	removalLimit RemovalLimit
 	// metrics are nil for none.
 	metrics *mergeMetrics
-	// tracer is nil if nothing is traced.
-	tracer Tracer
 
 	// mu guards the fields below.
 	mu      sync.Mutex
@@ -114,7 +112,6 @@ func (c *PodConfig) merge(ctx context.Context, in sourcedSet) error {
 	result := c.storage.merge(in.source, in.set.Pods)
 	updates := result.podUpdates(in.source, &in.set)
 	c.metrics.merged(started, updates)
-	c.trace(&in, started, updates)
 	left := c.storage.count(in.source)
 	// The cause may be a mistake, for example an unmounted directory or a list that was
 	// emptied. The removal is correct, but it is logged.

@@ -245,8 +245,6 @@ type Event struct {
 	Time time.Time
 	// Began is when the source began to read the change, and Read when it had the set.
 	Began, Read time.Time
-	// Trace records the path of the set; nil for none. PodConfig begins it.
-	Trace Trace
 }
 
 // immediate is the longest time that it takes to receive an event that was already there.

@@ -43,7 +43,6 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 	}
 	d.podConfig.LimitRemovals(c.removalLimit())
 	d.podConfig.Instrument(registry)
-	tracer := d.tracer(registry)
 	if d.runtime, err = newRuntime(c, registry, func() { d.kubelet.Notice() }); err != nil {
 		return err
 	}
@@ -63,12 +62,12 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 		d.podConfig.Channel(spec.name)
 		d.sources.put(spec.name, s)
 	}
-	d.assembleLoop(registry, tracer)
+	d.assembleLoop(registry)
 	return nil
 }
 
 // assembleLoop makes the parts behind the merge.
-func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
+func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	c := &d.config
 	loop := syncloop.Options{
 		Handler: handler{d.journal}, SourcesReady: d.journal, Registerer: registry,
@@ -90,7 +89,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry, tracer []part) {
 	d.loop, d.state.updates = syncloop.New(loop), nil
 	find.StatusBy = d.loop.StatusBy
 	serve.Lookup = lookup.New(find)
-	d.parts = slices.Concat(d.required(serve.Lookup), tracer, d.state.parts())
+	d.parts = slices.Concat(d.required(serve.Lookup), d.state.parts())
 	if d.runtime != nil {
 		d.parts = append(d.parts, d.runtime.part())
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -32,7 +31,6 @@ func (c *Config) Validate() error {
 		found.add(FieldName(fault.Path), "%s", fault.Message)
 	}
 	c.validateThreshold(&found)
-	c.validateTracing(&found)
 	c.validateAccess(&found)
 	check := func(field FieldName, err error) {
 		if err != nil {
@@ -163,23 +161,6 @@ func (c *Config) validateThreshold(found *faults) {
 	if c.PLEGRelistThreshold.Duration < least && !found.has("plegRelistPeriod") && !found.has("plegRelistThreshold") {
 		found.add("plegRelistThreshold", "%v is too short for %v=%v: expected %v or more",
 			c.PLEGRelistThreshold.Duration, FieldName("plegRelistPeriod"), c.PLEGRelistPeriod.Duration, least)
-	}
-}
-
-// validateTracing makes the checks of the kubelet.
-//
-// kubelet: ValidateTracingConfiguration in k8s.io/component-base/tracing/api/v1.
-func (c *Config) validateTracing(found *faults) {
-	if c.Tracing.Endpoint == "" {
-		return
-	}
-	endpoint := c.Tracing.Endpoint
-	if !strings.Contains(endpoint, "//") {
-		endpoint = "dns://" + endpoint
-	}
-	address, err := url.Parse(endpoint)
-	if err != nil || !slices.Contains([]string{"dns", "unix", "unix-abstract"}, address.Scheme) {
-		found.add("tracing.endpoint", "%q is not an address of gRPC: expected HOST:PORT, dns:///HOST:PORT or unix:///PATH", c.Tracing.Endpoint)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/events"
 	"github.com/podconfigd/podconfigd/pkg/mirror"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
-	"github.com/podconfigd/podconfigd/pkg/tracing"
 )
 
 // apiserverParts are the parts that write to the apiserver: events, if it is a source, and mirror pods.
@@ -67,18 +66,4 @@ func (d *Daemon) mirrorPods(writer *apiserver.PodWriter, registry prometheus.Reg
 		},
 		status: func(status *v1alpha1.Status) { status.MirrorPods = new(manager.Status()) },
 	}
-}
-
-// tracer is the part that exports traces, if something is traced.
-func (d *Daemon) tracer(registry prometheus.Registerer) []part {
-	c := &d.config.Tracing
-	if c.SamplingRatePerMillion == 0 {
-		return nil
-	}
-	tracer := tracing.New(tracing.Options{
-		Endpoint: c.Endpoint, SamplingRatePerMillion: c.SamplingRatePerMillion,
-		Node: string(d.node), Version: version.Get().Version, Registerer: registry,
-	})
-	d.podConfig.SetTracer(tracer)
-	return []part{{name: "tracing", run: tracer.Run}}
 }

@@ -82,7 +82,7 @@ func (j *Journal) Append(u config.PodUpdate) {
 	}
 	before := in.bookmark
 	set := j.number(in.pending, pods, nil, now)
-	set.Origin = j.originOf(&u, now)
+	set.Origin = j.originOf(&u)
 	j.commit(set)
 	in.pending = nil
 	if in.bookmark != before && (in.bookmark.Ready || before.Restored(u.Source) || in.bookmark.Known() && !before.Known()) {
@@ -155,11 +155,9 @@ func (j *Journal) show(set *Set, instance string) {
 	for _, u := range set.Updates {
 		u.Instance = instance
 	}
-	subscribers := 0
-	defer func() { set.Origin.shown(set.Revision, subscribers) }()
+	defer set.Origin.shown()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	subscribers = len(j.subscribers)
 	j.applyLocked(set)
 	if set.count() > 0 {
 		j.pushLocked(set)

@@ -337,24 +337,9 @@ type PodConfigdConfiguration struct {
 	// +reload=state
 	StateMaxBytes *int64 `json:"stateMaxBytes,omitempty"`
 
-	// tracing configures OpenTelemetry traces of the way of each set, from the event at the source
-	// to the last subscriber. It has the fields of KubeletConfiguration.
-	Tracing TracingConfiguration `json:"tracing,omitzero"`
-
 	// logging is the configuration of the log. It has the fields of KubeletConfiguration.
 	// +section=Log
 	Logging logsapi.LoggingConfiguration `json:"logging,omitzero"`
-}
-
-// TracingConfiguration configures traces.
-type TracingConfiguration struct {
-	// endpoint is the address of a collector that receives OTLP over gRPC: HOST:PORT,
-	// dns:///HOST:PORT or unix:///PATH. The connection is not encrypted. If empty, localhost:4317.
-	Endpoint string `json:"endpoint,omitempty"`
-	// samplingRatePerMillion is how many of a million sets are traced. 0 is none.
-	// +minimum=0
-	// +maximum=1000000
-	SamplingRatePerMillion int32 `json:"samplingRatePerMillion,omitempty"`
 }
 
 // FileSource is a named source of static pod manifests.

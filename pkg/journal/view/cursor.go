@@ -80,10 +80,7 @@ type Cursor struct {
 	size int
 
 	// handed are the origins of what Next returned and the caller has not written.
-	handed []*journal.Origin
-	// returned is when Next returned it.
-	returned time.Time
-
+	handed  []*journal.Origin
 	drained func(context.Context) error
 	// unread is how much was returned since drained was last called.
 	unread int
@@ -156,7 +153,7 @@ func (c *Cursor) written() {
 	}
 	now := time.Now()
 	for i, origin := range c.handed {
-		origin.Delivered(c.subscriber, c.returned, now)
+		origin.Delivered(now)
 		c.handed[i] = nil
 	}
 	c.handed = c.handed[:0]
@@ -250,12 +247,8 @@ func (c *Cursor) add(set *journal.Set) (whole bool, err error) {
 		c.put(f)
 		c.skip++
 	}
-	if set.Origin != nil && c.subscriber.Live(set) {
-		if len(frames) > 0 {
-			c.handed, c.returned = append(c.handed, set.Origin), time.Now()
-		} else {
-			set.Origin.Skipped()
-		}
+	if set.Origin != nil && len(frames) > 0 && c.subscriber.Live(set) {
+		c.handed = append(c.handed, set.Origin)
 	}
 	c.position, c.skip = set.Revision, 0
 	c.subscriber.MoveTo(c.position)

@@ -27,7 +27,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of metrics in docs/reference/metrics.md")
 
-// withAllMetrics starts a daemon with all sources, a state directory, traces and a runtime. The metrics
+// withAllMetrics starts a daemon with all sources, a state directory and a runtime. The metrics
 // of the apiserver and of the runtime are there also while nothing answers.
 func withAllMetrics(t *testing.T, args ...string) *e2e.Daemon {
 	t.Helper()
@@ -41,7 +41,6 @@ func withAllMetrics(t *testing.T, args ...string) *e2e.Daemon {
 	d := e2e.Start(t, dir, append([]string{
 		"--manifest-url", web.URL, "--kubeconfig", kubeconfig, "--state-dir", filepath.Join(dir, "state"),
 		"--container-runtime-endpoint", "unix://" + filepath.Join(dir, "cri"), "--removal-brake=50%", "--create-mirror-pods",
-		"--config", tracing(t, dir, "127.0.0.1:1"),
 	}, args...)...)
 	d.Mkdir(t)
 	d.Put(t, "a", "i")
