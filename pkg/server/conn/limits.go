@@ -16,7 +16,7 @@ import (
 // process. All processes of a user that are outside the PID namespace of the daemon are one
 // peer. Over TCP, a peer is an IPv4 address or a /64 network of IPv6, and all loopback addresses
 // are one peer. The sockets, the loopback addresses and the https addresses have these limits
-// separately. On the sockets, users have parts of them: see userPart. A limit of 0 is its default.
+// separately. On the sockets, users have parts of them: see commonPart. A limit of 0 is its default.
 type Limits struct {
 	// Subscribers and SubscribersPerPeer limit the open streams. They also limit the lookups
 	// that wait.
