@@ -8,7 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -55,5 +57,21 @@ func TestCompare(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A pod that is added again says what changed. Without a change, it says so, and names the UID only if that is another one.
+func TestPodsThatAreAddedAgain(t *testing.T) {
+	pod := func(uid, image string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: types.UID(uid)}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}}}
+	}
+	for want, c := range map[string]Change{
+		"recreated: only the UID":                    {v1alpha1.OpAdd, pod("1", "i"), pod("2", "i")},
+		"removed and added again, unchanged":         {v1alpha1.OpAdd, pod("1", "i"), pod("1", "i")},
+		"recreated: spec.containers[c].image: i → j": {v1alpha1.OpAdd, pod("1", "i"), pod("1", "j")},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

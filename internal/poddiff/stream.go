@@ -65,7 +65,10 @@ func (c Change) String() string {
 	case c.After == nil:
 		return ""
 	case c.Before != nil && added:
-		return "recreated: " + Summary(Compare(c.Before, c.After))
+		if changes := Compare(c.Before, c.After); len(changes) > 0 || c.Before.UID != c.After.UID {
+			return "recreated: " + Summary(changes)
+		}
+		return "removed and added again, unchanged"
 	case c.Before != nil:
 		return Summary(Compare(c.Before, c.After))
 	case added:

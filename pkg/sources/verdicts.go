@@ -129,10 +129,12 @@ func NewReporter() *Reporter {
 	}
 }
 
-// Report logs a new verdict: at level 2 if the manifest was accepted without a warning.
-func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest) {
+// Report logs a new verdict: at level 2 if the manifest is accepted without a warning, and had no fault and no warning before.
+// was is the verdict before; nil if there was none.
+func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest, was *v1alpha1.Manifest) {
 	logger := klog.FromContext(ctx)
-	if m.State == v1alpha1.ManifestAccepted && len(m.Warnings) == 0 {
+	again := was != nil && !quiet(was)
+	if quiet(&m) && !again {
 		logger = logger.V(2)
 	}
 	switch {
@@ -160,8 +162,26 @@ func (r *Reporter) Report(ctx context.Context, m v1alpha1.Manifest) {
 		logger.Info("Manifest not usable", "reason", m.Reason, "message", m.Message)
 	case len(m.Warnings) > 0:
 		logger.Info("Manifest accepted with warnings", "podUID", m.UID)
+	case again:
+		logger.Info("Manifest accepted again", "podUID", m.UID)
 	default:
 		logger.Info("Manifest accepted", "podUID", m.UID)
+	}
+}
+
+// quiet reports whether the manifest has neither a fault nor a warning.
+func quiet(m *v1alpha1.Manifest) bool {
+	return m.State == "" || m.State == v1alpha1.ManifestAccepted && len(m.Warnings) == 0
+}
+
+// Gone logs that a manifest whose last verdict was a fault is gone.
+func (r *Reporter) Gone(ctx context.Context, was *v1alpha1.Manifest) {
+	switch {
+	case was.State == "", was.State == v1alpha1.ManifestAccepted:
+	case !r.lines.Allow():
+		r.unlogged++
+	default:
+		klog.FromContext(ctx).Info("Manifest is gone", "was", was.State, "manifest", ShortText(was.Path))
 	}
 }
 

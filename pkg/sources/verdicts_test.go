@@ -55,9 +55,9 @@ func TestReporterIsBounded(t *testing.T) {
 		r := sources.NewReporter()
 		look := func(n int) {
 			for i := range n {
-				r.Report(ctx, v1alpha1.Manifest{Path: fmt.Sprint(i), State: v1alpha1.ManifestRejected, Reason: "Empty"})
+				r.Report(ctx, v1alpha1.Manifest{Path: fmt.Sprint(i), State: v1alpha1.ManifestRejected, Reason: "Empty"}, nil)
 			}
-			r.Report(ctx, v1alpha1.Manifest{Path: "good", State: v1alpha1.ManifestAccepted}) // at level 2
+			r.Report(ctx, v1alpha1.Manifest{Path: "good", State: v1alpha1.ManifestAccepted}, nil) // at level 2
 			r.Flush(ctx)
 		}
 		counts := func() (of []string) {
@@ -96,4 +96,33 @@ func TestReporterIsBounded(t *testing.T) {
 			t.Errorf("afterwards the counts are %q", got)
 		}
 	})
+}
+
+// The end of a fault or a warning is logged at the level of its begin. A verdict that was never bad is logged at level 2.
+func TestReporterLogsTheEndOfAFault(t *testing.T) {
+	accepted := v1alpha1.Manifest{Path: "a", State: v1alpha1.ManifestAccepted}
+	warned := v1alpha1.Manifest{Path: "a", State: v1alpha1.ManifestAccepted, Warnings: []string{"w"}}
+	of := func(state v1alpha1.ManifestState) *v1alpha1.Manifest {
+		return &v1alpha1.Manifest{Path: "a", State: state}
+	}
+	for _, test := range []struct {
+		was  *v1alpha1.Manifest
+		is   v1alpha1.Manifest
+		want string
+	}{
+		{nil, accepted, ""}, {of(""), accepted, ""}, {&accepted, accepted, ""},
+		{of(v1alpha1.ManifestHeld), accepted, "Manifest accepted again"},
+		{of(v1alpha1.ManifestShadowed), accepted, "Manifest accepted again"},
+		{of(v1alpha1.ManifestRejected), accepted, "Manifest accepted again"},
+		{of(v1alpha1.ManifestIgnored), accepted, "Manifest accepted again"},
+		{of(v1alpha1.ManifestHeld), warned, "Manifest accepted with warnings"},
+		{&warned, accepted, "Manifest accepted again"},
+	} {
+		var lines []string
+		ctx := klog.NewContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+		sources.NewReporter().Report(ctx, test.is, test.was)
+		if got := strings.Join(lines, "; "); (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%v after %v: logged %q, want %q", test.is, test.was, got, test.want)
+		}
+	}
 }

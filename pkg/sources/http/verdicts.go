@@ -74,7 +74,7 @@ func (b *board) judge(ctx context.Context, verdicts *sources.Verdicts) {
 	for i := range shown {
 		v := &shown[i]
 		if was := old[subject{v.Path, v.Namespace, v.Name}]; was == nil || was.State != v.State || was.Message != v.Message || !slices.Equal(was.Warnings, v.Warnings) {
-			b.reporter.Report(ctx, *v)
+			b.reporter.Report(ctx, *v, was)
 		}
 	}
 	for state, n := range omitted {

@@ -39,7 +39,9 @@ func (s *Set) Verdicts() []Verdict {
 // pass updates the file's verdict. If it changed, it reports and logs it.
 func (s *Set) pass(ctx context.Context, f *file) {
 	if s.files[f.name] != f {
-		return // the file and its verdict are gone
+		s.reporter.Gone(ctx, &f.verdict)
+		f.verdict = v1alpha1.Manifest{}
+		return
 	}
 	if f.unripe || f.verdict.State == "" && f.owner != nil && f.owner.graceLeft > 0 {
 		return // it is not decided yet whether it gives a pod
@@ -79,11 +81,12 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	if reflect.DeepEqual(v, f.verdict) {
 		return
 	}
+	was := f.verdict
 	f.verdict = v
 	if s.judge != nil {
 		s.judge(f.as, &v)
 	}
-	s.reporter.Report(ctx, v)
+	s.reporter.Report(ctx, v, &was)
 }
 
 // copyOf returns the name of the file of which the file looks like a copy, if it serves a pod that may not be meant: it took
