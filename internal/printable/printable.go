@@ -22,7 +22,7 @@ func Escape(text string) string { return EscapeBut(text, "") }
 
 // EscapeBut is Escape, but keeps the characters in keep.
 func EscapeBut(text, keep string) string {
-	return escape(text, keep, func(r rune) string { return strings.Trim(strconv.QuoteRune(r), "'") })
+	return escape(text, keep, func(r rune) string { return strings.Trim(strconv.QuoteRuneToASCII(r), "'") })
 }
 
 // expression finds the regular expression that the library appends to a rule for names.
@@ -52,7 +52,15 @@ func Is(text, keep string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return escapes(r, keep) })
 }
 
-func escapes(r rune, keep string) bool { return !unicode.IsPrint(r) && !strings.ContainsRune(keep, r) }
+func escapes(r rune, keep string) bool {
+	return (!unicode.IsPrint(r) || blank(r)) && !strings.ContainsRune(keep, r)
+}
+
+// blank reports whether a letter or a mark has no shape of its own, for example U+3164 HANGUL FILLER. Such characters make two
+// names that look the same.
+func blank(r rune) bool {
+	return r > unicode.MaxLatin1 && unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
 
 func escape(text, keep string, quote func(rune) string) string {
 	if Is(text, keep) {

@@ -20,13 +20,23 @@ func TestEachCharacter(t *testing.T) {
 			continue
 		}
 		text := "a" + string(r) + "b"
-		if got := Escape(text); !Is(got, "") || unicode.IsPrint(r) && got != text {
+		if got := Escape(text); !Is(got, "") || unicode.IsPrint(r) && !blank(r) && got != text {
 			t.Fatalf("%U: %q", r, got)
 		}
 		data := JSON(`"`+text+`"`, "")
 		var got string
 		if err := json.Unmarshal([]byte(data), &got); !Is(data, "") || r != '"' && r != '\\' && (err != nil || got != text) {
 			t.Fatalf("%U: %q became %q, %v", r, data, got, err)
+		}
+	}
+}
+
+// Blank letters and marks are escaped, also in YAML.
+func TestBlank(t *testing.T) {
+	for text, want := range map[string]string{"web\u3164": `web\u3164`, "web\ufe0f": `web\ufe0f`, "w\u115feb": `w\u115feb`, "приложение": "приложение"} {
+		yaml, err := YAML(map[string]string{"a": text})
+		if got := Escape(text); got != want || err != nil || !strings.Contains(string(yaml), want) {
+			t.Errorf("%q: %s, %s, %v", text, got, yaml, err)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"sigs.k8s.io/yaml"
 
@@ -27,7 +26,11 @@ func YAML(object any) ([]byte, error) {
 			return l
 		}
 		word := fmt.Sprintf("%s%dX", mark, len(quoted)) // no word is the beginning of another
-		quoted = append(quoted, word, strconv.Quote(text))
+		quote := strconv.Quote
+		if strings.ContainsFunc(text, blank) { // Quote keeps them
+			quote = strconv.QuoteToASCII
+		}
+		quoted = append(quoted, word, quote(text))
 		return []byte(`"` + word + `"`)
 	})
 	data, err = yaml.JSONToYAML(data)
@@ -38,7 +41,7 @@ func YAML(object any) ([]byte, error) {
 }
 
 // missed reports whether a character is not printable and yaml does not escape it. It does escape those below 0x20.
-func missed(r rune) bool { return r >= 0x7f && !unicode.IsPrint(r) }
+func missed(r rune) bool { return r >= 0x7f && escapes(r, "") }
 
 // mark is the beginning of the words that stand for texts. A text that contains it is replaced too.
 const mark = "EscapedText"
