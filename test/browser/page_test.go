@@ -48,11 +48,73 @@ func TestLive(t *testing.T) {
 	p.until(row("later-node1"))
 	p.until(row("web-node1"))
 	p.until(has("#timeline-sum", "1 gap"))
+	p.until(has("#timeline-sum", "2 starts of podconfigd"))
 	p.until(`window.sameDocument === true`)
 
 	p.do(chromedp.Navigate(d.url + "/"))
-	p.until(has("#updates", "default/later-node1")) // of the history, newest first
-	p.until(`document.querySelectorAll('#updates .rows .row:not([hidden])').length > 5`)
+	p.until(has("#updates", "default/later-node1"))                                      // of the history, newest first
+	p.until(`document.querySelectorAll('#updates .rows .row:not([hidden])').length > 4`) // an edit is one
+}
+
+// An edit of a static pod is one line of the updates, also in the history that a new page reads.
+func TestAnEditIsOneUpdate(t *testing.T) {
+	d := newDaemon(t)
+	d.write("web.yaml", pod("web", "nginx:1"))
+	p := newTab(t)
+	p.open(d.url)
+	p.until(row("web-node1"))
+	d.write("web.yaml", pod("web", "nginx:2"))
+	p.until(has("#updates", "nginx:1 → nginx:2"))
+	p.until(`!document.querySelector('#updates').textContent.includes('REMOVE')`)
+	p.do(chromedp.Navigate(d.url + "/"))
+	p.until(has("#updates", "nginx:1 → nginx:2"))
+	p.until(`!document.querySelector('#updates').textContent.includes('REMOVE')`)
+	p.until(has("#timeline-sum", "REMOVE 1"))
+	p.until(has("#timeline-sum", "1 start of podconfigd"))
+}
+
+// A restart of a container is marked in the table of the pods, in the timeline and in the updates.
+func TestContainerRestarts(t *testing.T) {
+	d := newDaemon(t)
+	p := newTab(t)
+	p.open(d.url)
+	p.eval(`(async () => {
+		const pods = await import('/page/pods.js'), timeline = await import('/page/timeline.js')
+		const pod = restartCount => ({
+			metadata: { namespace: 'default', name: 'web-node1' }, spec: { containers: [{ name: 'c' }] },
+			status: { phase: 'Running', containerStatuses: [{ name: 'c', ready: true, restartCount, state: { running: {} },
+				lastState: restartCount ? { terminated: { finishedAt: new Date(Date.now() - 200e3).toISOString() } } : {} }] },
+		})
+		pods.apply({ op: 'ADD', source: 'file' }, pod(0))
+		const [row, changes] = pods.apply({ op: 'RECONCILE', source: 'file' }, pod(3))
+		timeline.add({ time: Date.now(), op: 'RECONCILE', source: 'file', namespace: row.namespace, name: row.name, pod: row.key, changes })
+		pods.draw()
+		timeline.draw()
+	})()`, nil)
+	p.until(has("#pods .c-restarts.is-wait", "3 (3m ago)"))
+	p.until(has("#timeline-sum", "RESTART 1"))
+	p.until(has("#updates .op-RESTART", "↻ RESTART"))
+}
+
+// With a few pods beside long verdicts, no half of the page stays empty.
+func TestNoEmptyHalf(t *testing.T) {
+	d := newDaemon(t)
+	d.write("web.yaml", pod("web", "i"))
+	for _, name := range []string{"a", "b", "c"} {
+		d.write(name+".yaml", strings.Replace(pod(name, "i"), "8080", `"x"`, 1))
+	}
+	p := newTab(t)
+	p.open(d.url)
+	p.until(row("web-node1"))
+	p.until(`document.querySelectorAll('#manifests mark').length === 3`)
+	empty := p.number(`(() => {
+		const bottom = e => e.getBoundingClientRect().bottom
+		return Math.min(innerHeight, bottom(document.querySelector('#side'))) - bottom(document.querySelector('#feed'))
+	})()`)
+	if empty > 20 {
+		t.Errorf("%v pixels below the updates are empty", empty)
+	}
+	p.until(`document.querySelector('#updates').clientHeight > 200`)
 }
 
 // hostile is a text with markup, control characters and characters that change the direction.

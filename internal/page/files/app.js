@@ -64,6 +64,7 @@ async function poll() {
   try {
     const status = await json('v1alpha1/status')
     timeline.show(status.sources.map(s => s.name))
+    timeline.started(Date.parse(status.startTime))
     statusText(status)
   } catch (err) {
     if (err instanceof Refused && err.status !== 401) show($('problems'), h('li', null, `The status is not shown: ${line(err.message)}`))
@@ -92,6 +93,5 @@ $('sign-in').addEventListener('submit', e => {
 addEventListener('keydown', e => {
   if (e.key === '/' && !e.target.closest('input, dialog')) { e.preventDefault(); $('filter').focus() }
 })
-$('feed').open = innerWidth > 640
 past()
 follow(apply, connection)

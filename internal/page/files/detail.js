@@ -1,5 +1,5 @@
 // What opens over the page: a pod with all that is known of it, or an update with its differences.
-import { $, age, clock, day, h, line, show } from './dom.js'
+import { $, age, brief, clock, day, h, line, show } from './dom.js'
 import { get, json } from './feed.js'
 import { healths } from './pod.js'
 import { named } from './pods.js'
@@ -10,20 +10,21 @@ const parts = { containers, conditions, history, yaml }
 let current = null // the row of the pod that is open
 let stale = false
 let drawing = false
+let asked = false // by the user: it does not wait for the next frame
 
-dialog.addEventListener('close', () => { current = null })
+dialog.addEventListener('close', () => { if (!dialog.open) current = null }) // the event can come after the next pod opened
 dialog.addEventListener('click', e => { if (e.target === dialog || e.target.closest('[data-close]')) dialog.close() })
-for (const name of Object.keys(parts)) $(name).addEventListener('toggle', () => { stale = true; draw() })
+for (const name of Object.keys(parts)) $(name).addEventListener('toggle', () => { stale = asked = true; draw() })
 
 const quiet = text => h('p', { class: 'muted' }, text)
 const section = (title, ...content) => h('section', null, h('h3', null, title), content)
-const facts = pairs => h('dl', null, pairs.filter(([, v]) => v).map(([k, v]) => [h('dt', null, k), h('dd', { class: 'id' }, line(v))]))
+const facts = pairs => h('dl', null, pairs.filter(([, v]) => v).map(([k, v]) => [h('dt', null, k), h('dd', { class: 'id' }, line(brief(v, 4000)))]))
 
 function open(title, row) {
   current = row
   $('update').hidden = row !== null
   $('pod').hidden = row === null
-  show($('detail-title'), line(title))
+  show($('detail-title'), line(brief(title, 500)))
   if (!dialog.open) dialog.showModal()
 }
 
@@ -54,6 +55,7 @@ export function openPod(row) {
   open(`${row.namespace}/${row.name}`, row)
   for (const name of Object.keys(parts)) show($(name).lastElementChild)
   refresh(row)
+  asked = true
   draw()
 }
 
@@ -68,10 +70,10 @@ export function refresh(row) {
 export async function draw() {
   if (!current || !stale || drawing) return
   const row = current
-  stale = false
+  stale = asked = false
   drawing = true
   const [mark, word] = healths[row.health]
-  show($('detail-about'), h('span', { class: 'is-' + row.health }, `${mark} ${line(row.status)}`), ` · ${word} · ready ${row.ready} · restarts ${row.restarts} · ${row.source}`,
+  show($('detail-about'), h('span', { class: 'is-' + row.health }, `${mark} ${line(brief(row.status))}`), ` · ${word} · ready ${row.ready} · restarts ${row.restarts} · ${row.source}`,
     row.gone && h('strong', { class: 'is-bad' }, ' · removed'))
   for (const [name, part] of Object.entries(parts)) {
     if (!$(name).open) continue
@@ -79,6 +81,7 @@ export async function draw() {
     if (current?.key === row.key) show($(name).lastElementChild, content)
   }
   drawing = false
+  if (asked) draw()
 }
 
 function stateOf(state = {}) {

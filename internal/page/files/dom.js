@@ -1,10 +1,12 @@
 // Everything that others chose is text: this is the only place where elements are made, and it knows no markup.
 
-// Control and direction characters would hide or reorder what follows. They are shown as escapes.
-// eslint-disable-next-line no-control-regex
-const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g
-const escapeOf = c => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0')
+// Control and direction characters would hide or reorder what follows, and blank ones make two names look the same. They are
+// shown as escapes, as the commands do.
+const hidden = /(?![ \t\n])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]/gu
+const escapeOf = c => c.length > 1 ? '\\U' + c.codePointAt(0).toString(16).padStart(8, '0') : '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0')
 export const visible = text => String(text).replace(hidden, escapeOf)
+// brief is the beginning of a text. Long texts would make each drawing slow.
+export const brief = (text, most = 200) => String(text).length > most ? String(text).slice(0, most) + '…' : String(text)
 // line is visible text in one line.
 export const line = text => visible(text).replace(/[\t\n]/g, c => c === '\n' ? '⏎' : '⇥')
 

@@ -1,6 +1,6 @@
 // A table of which only the rows in sight are elements: 20,000 rows scroll as 50 do. Drawing does not ask
 // for the layout: sizes come from an observer.
-import { h, line, set } from './dom.js'
+import { brief, h, line, set } from './dom.js'
 
 const spare = 4 // rows beyond those in sight
 const keyOf = item => item.key ?? item
@@ -44,7 +44,7 @@ export function makeGrid(box, columns, open, head = column => column.title) {
     e.style.transform = `translateY(${index * rowHeight}px)`
     columns.forEach((c, i) => {
       const cell = e.children[i]
-      const text = line(c.text ? c.text(item) : item[c.id] ?? '')
+      const text = line(brief(c.text ? c.text(item) : item[c.id] ?? '', 500))
       if (same && cell.shown === text) return
       set(cell, text)
       cell.title = c.hint ? c.hint(item) : text

@@ -1,4 +1,5 @@
 // What a pod's row shows, as kubectl computes it. A view without spec and status has less.
+import { brief } from './dom.js'
 
 const created = pod => pod.metadata.annotations?.['kubernetes.io/config.seen'] ?? pod.metadata.creationTimestamp
 
@@ -40,6 +41,7 @@ export function rowOf(source, pod) {
     key: keyOf(source, metadata), source, pod, namespace: metadata.namespace, name: metadata.name,
     status: reasonOf(pod), restarts: containers.reduce((n, c) => n + c.restartCount, 0),
     ready: `${containers.filter(c => c.ready).length}/${spec.containers?.length ?? containers.length}`,
+    restarted: Math.max(0, ...containers.map(c => Date.parse(c.lastState?.terminated?.finishedAt) || 0)),
     created: Date.parse(created(pod)) || 0, ip: status.podIP ?? '',
   }
   row.health = healthOf(row, pod)
@@ -56,11 +58,6 @@ function fields(value, path = '', found = new Map()) {
   return found
 }
 
-function brief(value) {
-  const text = value === undefined ? '(none)' : String(value)
-  return text.length > 200 ? text.slice(0, 200) + '…' : text
-}
-
 // ours are the fields that a source sets at each start.
 const ours = /^metadata\.(annotations\.kubernetes\.io\/config\.(seen|hash)|uid|resourceVersion|creationTimestamp|generation)$/
 
@@ -68,5 +65,5 @@ const ours = /^metadata\.(annotations\.kubernetes\.io\/config\.(seen|hash)|uid|r
 export function changes(before, after) {
   const [was, is] = [fields(before), fields(after)]
   const paths = [...new Map([...was, ...is]).keys()].filter(path => was.get(path) !== is.get(path) && !ours.test(path))
-  return paths.slice(0, 30).map(path => `${path}: ${brief(was.get(path))} → ${brief(is.get(path))}`)
+  return paths.slice(0, 30).map(path => `${path}: ${brief(was.get(path) ?? '(none)')} → ${brief(is.get(path) ?? '(none)')}`)
 }

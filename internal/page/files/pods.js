@@ -8,7 +8,7 @@ const columns = [
   { id: 'name', title: 'Name' },
   { id: 'ready', title: 'Ready' },
   { id: 'status', title: 'Status', text: r => `${healths[r.health][0]} ${r.status}`, look: r => 'is-' + r.health, hint: r => healths[r.health][1] },
-  { id: 'restarts', title: 'Restarts', first: -1 },
+  { id: 'restarts', title: 'Restarts', first: -1, text: r => r.restarted ? `${r.restarts} (${age(r.restarted)} ago)` : r.restarts, look: r => r.restarts ? 'is-wait' : '' },
   { id: 'created', title: 'Age', first: -1, text: r => age(r.created) },
   { id: 'source', title: 'Source' },
   { id: 'ip', title: 'IP', text: r => r.ip || '–' },

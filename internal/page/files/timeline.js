@@ -7,9 +7,9 @@ const lane = 38
 const gutter = 64
 const foot = 18
 const steps = [1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 604800].map(s => s * 1000)
-const signs = { ADD: '+', REMOVE: '−', DELETE: '×', UPDATE: '~', RECONCILE: '·', 'FIRST SET': '·' }
+const signs = { ADD: '+', REMOVE: '−', DELETE: '×', UPDATE: '~', RECONCILE: '·', RESTART: '↻', 'FIRST SET': '·' }
 // kindOf is the operation of a mark. After a start, the first set of a source that changes nothing is an ADD without pods.
-const kindOf = m => m.name ? m.op : 'FIRST SET'
+const kindOf = m => !m.name ? 'FIRST SET' : m.restart ? 'RESTART' : m.op
 const columns = [
   { id: 'time', title: 'Time', text: m => clock(m.time) },
   { id: 'op', title: 'Update', text: m => `${signs[kindOf(m)] ?? '?'} ${kindOf(m)}`, look: m => 'op-' + kindOf(m) },
@@ -26,6 +26,7 @@ const list = makeGrid($('updates'), columns, mark => open(mark))
 // marks are the changes of pods: {time, op, source, revision, namespace, name, pod, changes, file}, the newest last.
 let marks = []
 let gaps = []
+let starts = [] // when podconfigd started: {time, exact}
 let lost = null // the gap that has not ended
 let sources = []
 let lanes = new Map() // the bars of each source in sight, by pixel: how often each operation happened
@@ -36,8 +37,11 @@ let to = 0
 let width = 0
 let dragged = 0
 
-// add adds a mark at the end.
+// add adds a mark at the end. An edit of a static pod is a REMOVE and an ADD: the list has only the ADD.
 export function add(mark) {
+  mark.restart = mark.op === 'RECONCILE' && (mark.changes ?? []).some(c => /restartCount: (\d+|\(none\)) → [1-9]/.test(c))
+  const before = mark.op === 'ADD' && marks.slice(-most / 10).findLast(m => m.pod === mark.pod)
+  if (before?.op === 'REMOVE' && mark.time - before.time < 1000) before.replaced = true
   marks.push(mark)
   if (marks.length > most) marks.splice(0, most / 10)
   const old = marks.at(-most / 10)
@@ -47,6 +51,7 @@ export function add(mark) {
 // addPast adds what happened before the page was opened.
 export function addPast(records) {
   gaps.push(...records.filter(r => r.gap).map(r => ({ from: r.time, to: r.time })))
+  starts.push(...records.filter(r => !r.gap && !r.name).map(r => ({ time: r.time })))
   marks = [...records.filter(r => !r.gap), ...marks].slice(-most)
   draw()
 }
@@ -55,6 +60,11 @@ export function addPast(records) {
 export const seen = pod => marks.filter(m => m.pod === pod).slice(-50).reverse()
 
 export const show = names => { sources = names }
+
+// started notes when podconfigd started.
+export function started(time) {
+  if (time && !starts.some(s => s.exact && s.time === time)) starts = [...starts, { time, exact: true }].slice(-most)
+}
 
 // connected begins a gap, or ends it.
 export function connected(live) {
@@ -139,15 +149,22 @@ export function draw() {
   const missing = gaps.filter(g => g.from <= to && (g.to ?? to) >= from).length
   const sums = Object.entries(counts).map(([op, n]) => `${op} ${n.toLocaleString('en')}`)
   if (missing) sums.push(plural(missing, 'gap'))
+  const begun = startsIn(from, to).length
+  if (begun) sums.push(plural(begun, 'start') + ' of podconfigd')
   const date = day(from) === day(to) ? '' : day(from) + ' '
   set($('timeline-sum'), `${date}${clock(from)} – ${clock(to)}: ${sums.join(', ') || 'no updates'}`)
-  list.show(sighted.reverse())
+  list.show(sighted.filter(m => !m.replaced).reverse())
 }
+
+// startsIn returns the starts in a period. Of a start before the page was opened, the history has only the first sets of the
+// sources. Those within five seconds are of one start.
+const startsIn = (from, to) => starts.toSorted((a, b) => a.time - b.time)
+  .filter((s, i, all) => s.time >= from && s.time <= to && (s.exact || !(s.time - all[i - 1]?.time < 5000))).map(s => s.time)
 
 function plot() {
   const style = getComputedStyle(canvas)
   const ink = name => style.getPropertyValue('--' + name)
-  const inks = { line: ink('line'), muted: ink('muted'), good: ink('good'), bad: ink('bad'), accent: ink('accent') }
+  const inks = { line: ink('line'), muted: ink('muted'), good: ink('good'), bad: ink('bad'), accent: ink('accent'), wait: ink('wait') }
   const height = Math.max(1, lanes.size) * lane
   const scale = devicePixelRatio || 1
   canvas.width = width * scale // empties the canvas
@@ -160,6 +177,9 @@ function plot() {
   c.textAlign = 'center'
   drawAxis(c, height, inks)
   for (const gap of gaps) drawGap(c, x(gap.from), x(gap.to ?? Date.now()), height, inks)
+  for (const start of startsIn(from, to)) {
+    for (let y = 0; y < height; y += 6) box(c, inks.wait, Math.round(x(start)) - 1, y, 2, 4)
+  }
   const names = [...lanes.keys()]
   names.forEach((source, i) => {
     const middle = (i + 0.5) * lane
@@ -199,5 +219,6 @@ function drawBar(c, bar, at, middle, inks) {
   box(c, inks.good, at - 1.5, middle - up, 3, up)
   box(c, inks.bad, at - 1.5, middle + 1, 3, size((bar.REMOVE ?? 0) + (bar.DELETE ?? 0)))
   if (bar.UPDATE) write(c, inks.accent, '◆', at, middle)
-  if (bar.RECONCILE || bar['FIRST SET']) write(c, inks.muted, '•', at, middle)
+  if (bar.RESTART) write(c, inks.wait, '↻', at, middle)
+  else if (bar.RECONCILE || bar['FIRST SET']) write(c, inks.muted, '•', at, middle)
 }
