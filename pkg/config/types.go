@@ -234,6 +234,9 @@ func KubeletWroteStatus(pod *v1.Pod) bool {
 // kubelet: pkg/kubelet/config/sources.go SourcesReady.
 type SourcesReady interface {
 	AllReady() bool
+	// KindReady reports whether there are sources of a kind, and every one of them has been seen. The kubelet has no such
+	// method: its housekeeping waits for all sources.
+	KindReady(kind string) bool
 }
 
 // Event is what made a source send a set. It travels with the set, so that the delay of an

@@ -88,6 +88,9 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	loop.Status.Kubelet = d.podsAPI
 	d.loop, d.state.updates = syncloop.New(loop), nil
 	find.StatusBy = d.loop.StatusBy
+	if d.runtime != nil {
+		d.runtime.orphans = d.loop.Orphans
+	}
 	serve.Lookup = lookup.New(find)
 	d.parts = slices.Concat(d.required(serve.Lookup), d.state.parts())
 	if d.runtime != nil {

@@ -26,6 +26,8 @@ type runtime struct {
 	client    *cri.Runtime
 	generator *pleg.Generator
 	recorder  *recorder.Recorder
+	// orphans returns the result of the last housekeeping.
+	orphans func() syncloop.Orphans
 }
 
 // newRuntime returns the runtime; nil if none is configured. changed is called when the pods of the runtime change.
@@ -120,6 +122,8 @@ func (r *runtime) status(status *v1alpha1.Status) {
 		Received: s.Received, Fallbacks: s.Fallbacks, Emitted: make(map[string]int64, len(s.Events)),
 		Pods: s.Pods, Containers: s.Containers,
 	}
+	orphans := r.orphans()
+	status.Runtime.Orphans, status.Runtime.OrphansWaiting = orphans.Pods, orphans.Waiting
 	if !r.events {
 		status.Runtime.EventsError = "turned off with --container-runtime-events=false"
 	}
@@ -139,7 +143,7 @@ func (r *runtime) pods() v1alpha1.RuntimePods {
 }
 
 func runtimePod(p *pleg.Pod) v1alpha1.RuntimePod {
-	pod := v1alpha1.RuntimePod{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name}
+	pod := v1alpha1.RuntimePod{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Source: p.Source}
 	newest := make(map[string]*pleg.Container)
 	for i := range p.Containers { // the oldest first
 		c := &p.Containers[i]

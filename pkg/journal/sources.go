@@ -166,6 +166,28 @@ func (j *Journal) AllReady() bool {
 	return ready && j.present().Ready
 }
 
+// KindReady reports whether there are sources of a kind, and every one of them has been seen. Like AllReady, it counts a source
+// that was added at once.
+func (j *Journal) KindReady(kind string) bool {
+	j.intake.mu.Lock()
+	ready := j.intake.bookmark.kindReady(kind)
+	j.intake.mu.Unlock()
+	return ready && j.present().kindReady(kind)
+}
+
+func (b *Bookmark) kindReady(kind string) bool {
+	some := false
+	for name, s := range b.Sources {
+		if config.SourceKind(name) == kind {
+			if !s.Seen {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
+}
+
 // Restored returns the names of the sources that are restored and not seen, in order.
 func (j *Journal) Restored() []string { return j.present().AllRestored() }
 

@@ -41,7 +41,7 @@ var ErrUpdatesClosed = errors.New("the channel of pod updates is closed")
 // Options configures a loop.
 type Options struct {
 	Handler SyncHandler
-	// SourcesReady is asked before each housekeeping, which starts when all sources are
+	// SourcesReady is asked by each housekeeping: a pod in the runtime is an orphan only if the sources that can have it are
 	// seen. Usually it is the Handler.
 	SourcesReady config.SourcesReady
 	// PLEG emits the events of the runtime. nil is pleg.None.
@@ -83,7 +83,9 @@ type Loop struct {
 	calls      *mailbox.Mailbox
 	backoff    map[types.UID]*backoff
 	orphans    []types.UID
-	kubelet    Kubelet
+	// found is the result of the last housekeeping.
+	found   atomic.Pointer[Orphans]
+	kubelet Kubelet
 	// lastActive is the end of the last iteration; nil before the first.
 	lastActive atomic.Pointer[time.Time]
 }
@@ -226,14 +228,10 @@ func (l *Loop) syncDue(ctx context.Context) {
 	l.handler.HandlePodSyncs(ctx, due)
 }
 
-// housekeep runs the housekeeping if every source is ready.
+// housekeep runs the housekeeping.
 func (l *Loop) housekeep(ctx context.Context) {
 	l.refresh(ctx)
 	logger := klog.FromContext(ctx)
-	if !l.sourcesReady.AllReady() {
-		logger.V(4).Info("SyncLoop (housekeeping, skipped): sources aren't ready yet")
-		return
-	}
 	if l.incomplete { // a pod that its set removes and adds under another UID is no orphan in between
 		logger.V(4).Info("SyncLoop (housekeeping, skipped): more updates of a set follow")
 		return
@@ -291,6 +289,7 @@ type metrics struct {
 // newMetrics registers the metrics of the loop. If reg is nil, it registers none.
 func newMetrics(reg prometheus.Registerer, l *Loop) *metrics {
 	in := metric.In(reg, "sync_loop")
+	in.GaugeFunc("orphans", "Number of pods in the container runtime that are in no source.", func() float64 { return float64(l.Orphans().Pods) })
 	in.GaugeFunc("last_active_timestamp_seconds", "Unix time at which the last iteration of the sync loop ended. 0 before the first.", func() float64 {
 		at := l.LastActive()
 		if at.IsZero() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,10 +32,16 @@ type recorder struct {
 	syncs map[types.UID][]time.Time
 	// unseen are the sources without an update.
 	unseen sets.Set[string]
+	// kinds are the kinds of all sources.
+	kinds []string
 }
 
 func newRecorder(sources ...string) *recorder {
-	return &recorder{syncs: map[types.UID][]time.Time{}, unseen: sets.New(sources...)}
+	r := &recorder{syncs: map[types.UID][]time.Time{}, unseen: sets.New(sources...)}
+	for _, source := range sources {
+		r.kinds = append(r.kinds, config.SourceKind(source))
+	}
+	return r
 }
 
 // AllReady reports whether every source has had an update.
@@ -42,6 +49,18 @@ func (r *recorder) AllReady() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.unseen) == 0
+}
+
+// KindReady reports whether the recorder waits for no source of the kind, and had one.
+func (r *recorder) KindReady(kind string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for source := range r.unseen {
+		if config.SourceKind(source) == kind {
+			return false
+		}
+	}
+	return slices.Contains(r.kinds, kind)
 }
 
 func (r *recorder) note(method string, u config.PodUpdate) {
@@ -95,8 +114,6 @@ func (r *recorder) HandlePodOrphans(_ context.Context, pods []*v1.Pod) {
 type events struct {
 	events chan *pleg.PodLifecycleEvent
 	pods   atomic.Pointer[[]*pleg.Pod]
-	// asked counts the requests of housekeeping for the pods.
-	asked atomic.Int32
 }
 
 func (e *events) Watch() <-chan *pleg.PodLifecycleEvent { return e.events }
@@ -117,7 +134,6 @@ func (e *events) Pod(uid types.UID) (*pleg.Pod, bool) {
 }
 
 func (e *events) Pods() ([]*pleg.Pod, bool) {
-	e.asked.Add(1)
 	pods := e.pods.Load()
 	if pods == nil {
 		return nil, false
@@ -190,24 +206,48 @@ func TestUpdatesGoToTheirHandlers(t *testing.T) {
 	})
 }
 
-func TestHousekeepingWaitsForAllSources(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := run(t, "file", "api")
-		check := func(when string, want int) {
-			t.Helper()
-			time.Sleep(10*housekeepingPeriod + 1) //nolint:forbidigo // virtual time
-			synctest.Wait()
-			if n := int(h.events.asked.Swap(0)); n != want {
-				t.Errorf("%s: %d times housekeeping, want %d", when, n, want)
-			}
-		}
-		check("before any source", 0)
-		h.send(config.ADD, "file", "a")
-		check("with one of two sources", 0)
-		h.send(config.ADD, "api", "b")
-		check("with both", 10)
-		h.stop(t)
-	})
+// A pod in the runtime is an orphan when the sources that can have it are seen: those of the kind that its sandbox names, or all
+// of them.
+func TestOrphansWaitForTheirSources(t *testing.T) {
+	all := []*pleg.Pod{
+		{UID: "of-file", Name: "of-file", Source: "file"}, {UID: "of-http", Name: "of-http", Source: "http"},
+		{UID: "of-api", Name: "of-api", Source: "api"}, {UID: "of-nobody", Name: "of-nobody"}, {UID: "other", Name: "other", Source: "other"},
+	}
+	for name, test := range map[string]struct {
+		sources, seen []string
+		want          string
+	}{
+		"none of two":                  {[]string{"file", "api"}, nil, ""},
+		"file, and the apiserver down": {[]string{"file", "api"}, []string{"file"}, "orphans of-file"},
+		"api, and the path hangs":      {[]string{"file", "api"}, []string{"api"}, "orphans of-api"},
+		"one of two of a kind":         {[]string{"file", "file:x", "api"}, []string{"file"}, ""},
+		"both of a kind":               {[]string{"file", "file:x", "api"}, []string{"file", "file:x"}, "orphans of-file"},
+		"all":                          {[]string{"file", "api"}, []string{"file", "api"}, "orphans of-file of-http of-api of-nobody other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := run(t, test.sources...)
+				h.events.pods.Store(&all)
+				for _, source := range test.seen {
+					h.send(config.ADD, source, "pod-of-"+source)
+				}
+				h.mu.Lock()
+				h.calls = nil
+				h.mu.Unlock()
+				pass(3 * housekeepingPeriod)
+				n := max(0, len(strings.Fields(test.want))-1)
+				if got := h.loop.Orphans(); got != (Orphans{Pods: n, Waiting: len(all) - n}) {
+					t.Errorf("got %+v, want %d orphans", got, n)
+				}
+				if test.want == "" {
+					h.expect(t)
+				} else {
+					h.expect(t, test.want)
+				}
+				h.stop(t)
+			})
+		})
+	}
 }
 
 func TestPLEGEventsSyncTheirPod(t *testing.T) {

@@ -45,11 +45,27 @@ func named(uid types.UID, namespace, name string) *v1.Pod {
 	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, Namespace: namespace, Name: name}}
 }
 
+// Orphans counts the pods in the runtime that are in no source.
+type Orphans struct {
+	Pods int
+	// Waiting counts those that are in no source yet: a source that can have them has not been seen.
+	Waiting int
+}
+
+// Orphans returns the result of the last housekeeping.
+func (l *Loop) Orphans() Orphans {
+	if found := l.found.Load(); found != nil {
+		return *found
+	}
+	return Orphans{}
+}
+
 // findOrphans finds the pods in the runtime that are in no source. It passes them to the
-// handler if they changed since the last time. The sandboxes of static pods on a node with a kubelet
-// are not among them, whatever their UID is.
+// handler if they changed since the last time. A pod of which the runtime knows the kind of its source waits for the sources
+// of that kind, all others wait for every source: an apiserver that is down hides no orphan of the file source. The sandboxes
+// of static pods on a node with a kubelet are not among them, whatever their UID is.
 //
-// kubelet: pkg/kubelet/kubelet_pods.go HandlePodCleanups.
+// kubelet: pkg/kubelet/kubelet_pods.go HandlePodCleanups, which waits for every source.
 func (l *Loop) findOrphans(ctx context.Context) {
 	pods, known := l.pleg.Pods()
 	if !known {
@@ -57,12 +73,21 @@ func (l *Loop) findOrphans(ctx context.Context) {
 	}
 	var orphans []*v1.Pod
 	var uids []types.UID
+	found := new(Orphans)
+	defer l.found.Store(found)
+	ready := l.sourcesReady.AllReady()
 	for _, p := range pods { // by UID
-		if _, wanted := l.pods.get(p.UID); !wanted && !l.isOfKubelet(p) {
-			orphans = append(orphans, named(p.UID, p.Namespace, p.Name))
-			uids = append(uids, p.UID)
+		if _, wanted := l.pods.get(p.UID); wanted || l.isOfKubelet(p) {
+			continue
 		}
+		if !ready && (p.Source == "" || !l.sourcesReady.KindReady(config.SourceKind(p.Source))) {
+			found.Waiting++
+			continue
+		}
+		orphans = append(orphans, named(p.UID, p.Namespace, p.Name))
+		uids = append(uids, p.UID)
 	}
+	found.Pods = len(uids)
 	if slices.Equal(uids, l.orphans) {
 		return
 	}

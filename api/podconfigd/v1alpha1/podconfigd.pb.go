@@ -1219,8 +1219,11 @@ type LookupContainer struct {
 	ExitCode *int32 `protobuf:"varint,5,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
 	// restarts is the number of earlier containers with the same name.
 	Restarts uint32 `protobuf:"varint,6,opt,name=restarts,proto3" json:"restarts,omitempty"`
-	// ended is the time at which the daemon observed that the runtime removed the container.
-	Ended         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	// ended is the time at which a container that the runtime removed had ended, as the runtime
+	// says. If the runtime does not say so, it is when the daemon observed that it was removed.
+	Ended *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
+	// started is when the runtime started the container, or created it if its start is not known.
+	Started       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started,proto3" json:"started,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1300,6 +1303,13 @@ func (x *LookupContainer) GetRestarts() uint32 {
 func (x *LookupContainer) GetEnded() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Ended
+	}
+	return nil
+}
+
+func (x *LookupContainer) GetStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Started
 	}
 	return nil
 }
@@ -2831,10 +2841,18 @@ type RuntimeStatus struct {
 	Fallbacks int64            `protobuf:"varint,12,opt,name=fallbacks,proto3" json:"fallbacks,omitempty"`
 	Emitted   map[string]int64 `protobuf:"bytes,13,rep,name=emitted,proto3" json:"emitted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// pods and containers count the pods and containers of the runtime.
-	Pods          int32 `protobuf:"varint,14,opt,name=pods,proto3" json:"pods,omitempty"`
-	Containers    int32 `protobuf:"varint,15,opt,name=containers,proto3" json:"containers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Pods       int32 `protobuf:"varint,14,opt,name=pods,proto3" json:"pods,omitempty"`
+	Containers int32 `protobuf:"varint,15,opt,name=containers,proto3" json:"containers,omitempty"`
+	// orphans counts the pods of the runtime that are in no source. orphans_waiting counts those that
+	// are in no source yet, because a source that can have them has not delivered its first set.
+	Orphans        int32 `protobuf:"varint,16,opt,name=orphans,proto3" json:"orphans,omitempty"`
+	OrphansWaiting int32 `protobuf:"varint,17,opt,name=orphans_waiting,json=orphansWaiting,proto3" json:"orphans_waiting,omitempty"`
+	// uninspected counts the pods whose sandboxes or containers the runtime does not describe,
+	// although it lists them, and uninspected_since is when that began. Their status is of before.
+	Uninspected      int32                  `protobuf:"varint,18,opt,name=uninspected,proto3" json:"uninspected,omitempty"`
+	UninspectedSince *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=uninspected_since,json=uninspectedSince,proto3" json:"uninspected_since,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RuntimeStatus) Reset() {
@@ -2970,6 +2988,34 @@ func (x *RuntimeStatus) GetContainers() int32 {
 		return x.Containers
 	}
 	return 0
+}
+
+func (x *RuntimeStatus) GetOrphans() int32 {
+	if x != nil {
+		return x.Orphans
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetOrphansWaiting() int32 {
+	if x != nil {
+		return x.OrphansWaiting
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetUninspected() int32 {
+	if x != nil {
+		return x.Uninspected
+	}
+	return 0
+}
+
+func (x *RuntimeStatus) GetUninspectedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UninspectedSince
+	}
+	return nil
 }
 
 // SourceStatus is the state of one source.
@@ -3891,7 +3937,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\tstatus_by\x18\r \x01(\tR\bstatusBy\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe3\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x02\n" +
 	"\x0fLookupContainer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -3899,7 +3945,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x05state\x18\x04 \x01(\tR\x05state\x12 \n" +
 	"\texit_code\x18\x05 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x1a\n" +
 	"\brestarts\x18\x06 \x01(\rR\brestarts\x120\n" +
-	"\x05ended\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05endedB\f\n" +
+	"\x05ended\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x124\n" +
+	"\astarted\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\astartedB\f\n" +
 	"\n" +
 	"_exit_code\"_\n" +
 	"\x13LookupStreamRequest\x12\x0e\n" +
@@ -4019,7 +4066,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\x04 \x01(\tR\tlastError\x12\x1a\n" +
 	"\bsegments\x18\x05 \x01(\x05R\bsegments\x12\x14\n" +
-	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\"\xec\x04\n" +
+	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\"\x9a\x06\n" +
 	"\rRuntimeStatus\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x16\n" +
 	"\x06events\x18\x02 \x01(\bR\x06events\x12!\n" +
@@ -4040,7 +4087,11 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x04pods\x18\x0e \x01(\x05R\x04pods\x12\x1e\n" +
 	"\n" +
 	"containers\x18\x0f \x01(\x05R\n" +
-	"containers\x1a:\n" +
+	"containers\x12\x18\n" +
+	"\aorphans\x18\x10 \x01(\x05R\aorphans\x12'\n" +
+	"\x0forphans_waiting\x18\x11 \x01(\x05R\x0eorphansWaiting\x12 \n" +
+	"\vuninspected\x18\x12 \x01(\x05R\vuninspected\x12G\n" +
+	"\x11uninspected_since\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\x10uninspectedSince\x1a:\n" +
 	"\fEmittedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x81\x04\n" +
@@ -4245,71 +4296,73 @@ var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	13, // 15: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
 	48, // 16: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
 	48, // 17: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
-	10, // 18: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
-	11, // 19: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
-	16, // 20: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	48, // 21: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	48, // 22: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
-	19, // 23: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	48, // 24: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 25: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	20, // 26: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	48, // 27: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	34, // 28: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	41, // 29: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	33, // 30: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	32, // 31: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	29, // 32: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
-	27, // 33: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
-	28, // 34: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
-	48, // 35: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
-	30, // 36: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
-	31, // 37: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
-	48, // 38: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
-	48, // 39: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
-	48, // 40: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
-	48, // 41: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	48, // 42: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	44, // 43: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	48, // 44: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	48, // 45: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	36, // 46: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	37, // 47: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	38, // 48: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	35, // 49: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	48, // 50: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	48, // 51: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	39, // 52: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	45, // 53: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	48, // 54: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	39, // 55: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	46, // 56: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	48, // 57: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	48, // 58: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	40, // 59: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
-	48, // 60: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 61: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 62: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 63: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	25, // 64: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	17, // 65: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	10, // 66: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	14, // 67: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	21, // 68: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	23, // 69: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 70: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 71: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	26, // 72: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	18, // 73: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	11, // 74: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	15, // 75: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	22, // 76: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	24, // 77: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	70, // [70:78] is the sub-list for method output_type
-	62, // [62:70] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	48, // 18: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
+	10, // 19: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
+	11, // 20: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
+	16, // 21: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
+	48, // 22: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	48, // 23: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
+	19, // 24: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	48, // 25: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,  // 26: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	20, // 27: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	48, // 28: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	34, // 29: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	41, // 30: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	33, // 31: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	32, // 32: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	29, // 33: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	27, // 34: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
+	28, // 35: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
+	48, // 36: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
+	30, // 37: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	31, // 38: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	48, // 39: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	48, // 40: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	48, // 41: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	48, // 42: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	48, // 43: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	44, // 44: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	48, // 45: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
+	48, // 46: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	48, // 47: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	36, // 48: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	37, // 49: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	38, // 50: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	35, // 51: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	48, // 52: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	48, // 53: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	39, // 54: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	45, // 55: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	48, // 56: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	39, // 57: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	46, // 58: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	48, // 59: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	48, // 60: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	40, // 61: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
+	48, // 62: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 63: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 64: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 65: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	25, // 66: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	17, // 67: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	10, // 68: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	14, // 69: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	21, // 70: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	23, // 71: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 72: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 73: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	26, // 74: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	18, // 75: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	11, // 76: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	15, // 77: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	22, // 78: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	24, // 79: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	72, // [72:80] is the sub-list for method output_type
+	64, // [64:72] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }

@@ -39,8 +39,8 @@ type LookupPod struct {
 	// Container is the container or sandbox that the query selects. It is not set if the
 	// query selects a pod.
 	Container *LookupContainer `json:"container,omitempty"`
-	// Ended is the time at which the daemon observed that the pod was removed from its
-	// source, or from the container runtime if it was in no source.
+	// Ended is the time at which the daemon observed that the pod was removed from its source. For a
+	// pod that was in no source, it is the end of its last container, as for a container.
 	Ended *time.Time `json:"ended,omitempty"`
 	// Pod is the whole pod, if it is requested and a source has it.
 	Pod *v1.Pod `json:"pod,omitempty"`
@@ -60,6 +60,9 @@ type LookupContainer struct {
 	ExitCode *int32 `json:"exitCode,omitempty"`
 	// Restarts is the number of earlier containers with the same name.
 	Restarts int `json:"restarts,omitempty"`
-	// Ended is the time at which the daemon observed that the runtime removed the container.
+	// Started is when the runtime started the container, or created it if its start is not known.
+	Started *time.Time `json:"started,omitempty"`
+	// Ended is the time at which a container that the runtime removed had ended, as the runtime
+	// says. If the runtime does not say so, it is when the daemon observed that it was removed.
 	Ended *time.Time `json:"ended,omitempty"`
 }

@@ -45,6 +45,14 @@ type RuntimeStatus struct {
 	// Pods and Containers count the pods and containers of the runtime.
 	Pods       int `json:"pods"`
 	Containers int `json:"containers"`
+	// Orphans counts the pods of the runtime that are in no source. OrphansWaiting counts those that
+	// are in no source yet, because a source that can have them has not delivered its first set.
+	Orphans        int `json:"orphans"`
+	OrphansWaiting int `json:"orphansWaiting"`
+	// Uninspected counts the pods whose sandboxes or containers the runtime does not describe,
+	// although it lists them, and UninspectedSince is when that began. Their status is of before.
+	Uninspected      int        `json:"uninspected"`
+	UninspectedSince *time.Time `json:"uninspectedSince,omitempty"`
 }
 
 // RuntimePods is the object of /v1alpha1/runtime: the pods of the runtime, ordered by UID.
@@ -57,10 +65,15 @@ type RuntimePod struct {
 	UID       string `json:"uid"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	// Source is the kind of the source from which the pod was started: file, http or api, as its
+	// sandbox says; empty if it does not.
+	Source string `json:"source,omitempty"`
 	// Ready counts the running containers. Restarts counts the containers that replaced
 	// another container of the same name.
 	Ready    int `json:"ready"`
 	Restarts int `json:"restarts"`
+	// UninspectedSince is since when the runtime does not describe the pod: its status is of before.
+	UninspectedSince *time.Time `json:"uninspectedSince,omitempty"`
 	// CreatedAt is the creation time of the newest sandbox.
 	CreatedAt *time.Time `json:"createdAt,omitempty"`
 	// Containers has the newest container of each name.

@@ -38,10 +38,29 @@ func runtimeSection(r *v1alpha1.RuntimeStatus) *page {
 	p.label(normal, "Relists:", fmt.Sprintf("%d, %d failed; p50 %s, p99 %s", r.Relists, r.RelistErrors, seconds(r.RelistP50Seconds), seconds(r.RelistP99Seconds)))
 	p.label(normal, "Emitted:", strings.Join(emitted, ", "))
 	p.label(normal, "Received:", fmt.Sprintf("%d events from the runtime", r.Received))
+	if r.Orphans+r.OrphansWaiting > 0 {
+		p.label(orphansSeverity(r), "Orphans:", orphans(r))
+	}
 	if !r.Events && r.EventsError != "" {
 		p.label(normal, "Events:", strings.ReplaceAll(r.EventsError, "\n", ": "))
 	}
 	return p
+}
+
+// orphansSeverity is a warning if there are pods that no source has.
+func orphansSeverity(r *v1alpha1.RuntimeStatus) severity {
+	if r.Orphans > 0 {
+		return warning
+	}
+	return normal
+}
+
+func orphans(r *v1alpha1.RuntimeStatus) string {
+	text := fmt.Sprintf("%d pods in the runtime are in no source", r.Orphans)
+	if r.OrphansWaiting > 0 {
+		text += fmt.Sprintf("; %d more are in none yet: not all sources have delivered their pods", r.OrphansWaiting)
+	}
+	return text
 }
 
 func seconds(s float64) string {

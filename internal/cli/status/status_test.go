@@ -166,3 +166,22 @@ func TestPageWithWideCharactersFitsTheScreen(t *testing.T) {
 		}
 	}
 }
+
+// The orphans of the runtime have a line, and those that are not known yet.
+func TestOrphans(t *testing.T) {
+	for want, r := range map[string]v1alpha1.RuntimeStatus{
+		"": {},
+		"Orphans:   2 pods in the runtime are in no source":                                                                    {Orphans: 2},
+		"Orphans:   0 pods in the runtime are in no source; 3 more are in none yet: not all sources have delivered their pods": {OrphansWaiting: 3},
+	} {
+		var lines []string
+		for _, line := range runtimeSection(&r).lines {
+			if strings.HasPrefix(line.text, "Orphans:") {
+				lines = append(lines, line.text)
+			}
+		}
+		if got := strings.Join(lines, "\n"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
