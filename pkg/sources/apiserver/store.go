@@ -38,7 +38,8 @@ func newStore(keepManagedFields bool, push func([]*v1.Pod)) *cache.UndeltaStore 
 		changed, pushed = false, len(objects)
 		pods := make([]*v1.Pod, 0, len(objects))
 		for _, object := range objects {
-			pods = append(pods, object.(*v1.Pod)) //nolint:forcetypeassert // see the transformer
+			pod, _ := object.(*v1.Pod) // the transformer takes no others
+			pods = append(pods, pod)
 		}
 		push(pods)
 	}}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -259,7 +260,7 @@ func isReplaced(t *testing.T, one *cluster) {
 	proxy.Replace(other.Address)
 	complains(t, d, "certificate signed by unknown authority")
 	one.agrees(t, ways[0].f, "replaced")
-	conf.Clusters["cluster"].CertificateAuthorityData = append(one.Authority.PEM, other.Authority.PEM...)
+	conf.Clusters["cluster"].CertificateAuthorityData = slices.Concat(one.Authority.PEM, other.Authority.PEM)
 	components.WriteKubeconfig(t, kubeconfig, conf)
 	other.settle(t, "replaced", ways)
 	other.pass(t, one.revision(t)+100)
