@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -46,8 +48,8 @@ func newValidateCommand() *cobra.Command {
 		Long: `Check manifests as the daemon does. No daemon needs to run.
 
 FILE is a manifest or a directory, or - for a manifest on standard input. For a directory, the command checks each manifest in
-it, and also that no two manifests give the same pod name. The command checks each FILE
-independently of the others.
+it, and also that no two manifests give the same pod name. If the daemon on this machine reads the directory, the manifest
+that has the name there keeps it. The command checks each FILE independently of the others.
 
 The command prints one verdict per manifest, with the name and UID of the pod. The UID of
 a static pod depends on the path of its file, as the daemon gets it. By default, the UID
@@ -135,7 +137,7 @@ func (o *validateOptions) run(ctx context.Context, paths []string, output string
 		var found []*verdict
 		for _, minor := range minors {
 			decoder := manifest.NewDecoder(node).For(minor)
-			for _, of := range o.validate(ctx, decoder, path) {
+			for _, of := range o.validate(ctx, decoder, path, o.served(status, path)) {
 				v := &verdict{Manifest: of.Manifest, Faults: faultsOf(&of), of: of}
 				failed = failed || v.State != v1alpha1.ManifestAccepted && v.State != v1alpha1.ManifestIgnored || o.strict && len(of.Warnings) > 0
 				if len(minors) > 1 {
@@ -161,12 +163,36 @@ func (o *validateOptions) run(ctx context.Context, paths []string, output string
 	return nil
 }
 
+// served returns the names of the files whose pods the daemon on this machine serves, if it reads the directory. They keep their
+// pods if another file has one of the same name.
+func (o *validateOptions) served(status *v1alpha1.Status, path string) (names []string) {
+	dir, err := os.Stat(cmp.Or(o.manifestPath, path))
+	if err != nil || !dir.IsDir() {
+		return nil
+	}
+	for i := range status.Sources {
+		source := status.Sources[i].File
+		if source == nil {
+			continue
+		}
+		if its, err := os.Stat(source.Path); err != nil || !os.SameFile(dir, its) {
+			continue
+		}
+		for j := range source.Manifests {
+			if m := &source.Manifests[j]; m.State == v1alpha1.ManifestAccepted || m.State == v1alpha1.ManifestHeld {
+				names = append(names, filepath.Base(m.Path))
+			}
+		}
+	}
+	return names
+}
+
 // validate returns the verdicts on the manifests of a path.
-func (o *validateOptions) validate(ctx context.Context, decoder *manifest.Decoder, path string) []file.Verdict {
+func (o *validateOptions) validate(ctx context.Context, decoder *manifest.Decoder, path string, served []string) []file.Verdict {
 	if path == stdin {
 		return []file.Verdict{file.Judge(decoder, inStdin, o.stdin)}
 	}
-	found, err := file.Check(ctx, file.Options{Path: path, Decoder: decoder}, o.manifestPath)
+	found, err := file.Check(ctx, file.Options{Path: path, Decoder: decoder}, o.manifestPath, served)
 	if err == nil {
 		return found
 	}

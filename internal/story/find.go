@@ -19,23 +19,26 @@ import (
 var ErrNotFound = errors.New("not found")
 
 // Find returns the pod or the manifest with a name: the name of a pod as in package podname, or the path or the base name of a
-// manifest. If there is none, the error names a similar one. If there are several, the error names them all.
+// manifest, also without its extension. If there is none, the error names a similar one. If there are several, the error names them all.
 func Find(name string, f *Facts) (Subject, error) {
 	name = strings.TrimPrefix(name, "pod/")
 	pod, _ := podname.Parse(name, "") // without a name, it is a path
-	for _, fits := range []func(s *Subject) bool{
+	matches := []func(s *Subject) bool{
 		func(s *Subject) bool { return pod.Exact(s.Namespace, s.Name) },
 		func(s *Subject) bool { return s.onPath(name) },
 		func(s *Subject) bool { return s.Manifest != nil && filepath.Base(s.Manifest.Path) == name },
 		func(s *Subject) bool { return pod.InManifest(s.Namespace, s.Name, f.Status.NodeName) },
-	} {
+		func(s *Subject) bool { return s.hasStem(name) },
+	}
+	for i, fits := range matches {
+		byStem := i == len(matches)-1
 		found := make(map[string]Subject)
 		for s := range subjects(f) {
 			if !fits(&s) {
 				continue
 			}
 			// Several manifests can have the name of a pod. The pod is only one subject.
-			if byName := s.Name != "" && !s.onPath(name) && (s.Manifest == nil || filepath.Base(s.Manifest.Path) != name); byName {
+			if byName := s.Name != "" && !s.onPath(name) && (s.Manifest == nil || filepath.Base(s.Manifest.Path) != name); byName && !byStem {
 				s = Subject{Namespace: s.Namespace, Name: s.Name}
 			}
 			found[s.String()] = s
@@ -56,6 +59,15 @@ func (s Subject) String() string {
 		return s.Manifest.Path
 	}
 	return s.Namespace + "/" + s.Name
+}
+
+// hasStem reports whether the name is that of the file without its extension.
+func (s *Subject) hasStem(name string) bool {
+	if s.Manifest == nil || s.Manifest.Path == "" {
+		return false
+	}
+	base := filepath.Base(s.Manifest.Path)
+	return strings.TrimSuffix(base, filepath.Ext(base)) == name
 }
 
 func (s *Subject) onPath(path string) bool {

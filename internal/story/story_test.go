@@ -304,3 +304,19 @@ func TestCommandsAreQuoted(t *testing.T) {
 		t.Errorf("got %q, want %s", s.Fix, want)
 	}
 }
+
+// A name finds a file also without its extension. A pod of that name comes first.
+func TestFindAFileWithoutItsExtension(t *testing.T) {
+	f := &Facts{Status: &v1alpha1.Status{NodeName: "node1", Sources: []v1alpha1.SourceStatus{{Name: "file", File: &v1alpha1.FileStatus{Path: "/m", Manifests: []v1alpha1.Manifest{
+		{Path: "/m/dep.yaml", State: v1alpha1.ManifestIgnored},
+		{Path: "/m/web.yaml", State: v1alpha1.ManifestAccepted, Namespace: "default", Name: "shop-node1", UID: "1"},
+		{Path: "/m/shop.yaml", State: v1alpha1.ManifestRejected},
+	}}}}}}
+	for name, want := range map[string]string{
+		"dep": "/m/dep.yaml", "dep.yaml": "/m/dep.yaml", "web": "/m/web.yaml", "shop": "default/shop-node1", "shop.yaml": "/m/shop.yaml",
+	} {
+		if got, err := Find(name, f); err != nil || got.String() != want {
+			t.Errorf("%s finds %v, %v, want %s", name, got, err, want)
+		}
+	}
+}

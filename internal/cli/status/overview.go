@@ -13,6 +13,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/mend"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // overview returns the status of the daemon. What is wrong comes first.
@@ -244,6 +245,10 @@ func apiserverState(api *v1alpha1.APIStatus) string {
 	return fmt.Sprintf("%s, %d relists, %d watch restarts", strings.TrimLeft(state, ";, "), api.Relists, api.WatchRestarts)
 }
 
+// maxNameInTable is the length of a file name in bytes, beyond which its end is left out: each line of the table is as long as the
+// longest name.
+const maxNameInTable = 64
+
 func manifestRow(m *v1alpha1.Manifest) []string {
 	pod := "<none>"
 	if m.Name != "" {
@@ -258,7 +263,7 @@ func manifestRow(m *v1alpha1.Manifest) []string {
 	}
 	name := "<none>"
 	if m.Path != "" {
-		name = filepath.Base(m.Path)
+		name = printable.Cut(filepath.Base(m.Path), maxNameInTable)
 	}
 	return []string{name, string(m.State), pod, message}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -182,6 +183,19 @@ func TestOrphans(t *testing.T) {
 		}
 		if got := strings.Join(lines, "\n"); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// A long file name does not push the columns of the other files to the right.
+func TestALongFileName(t *testing.T) {
+	long := strings.Repeat("é", 120) + ".yaml"
+	page := manifestsSection(&v1alpha1.SourceStatus{File: &v1alpha1.FileStatus{Manifests: []v1alpha1.Manifest{
+		{Path: "/m/" + long, State: v1alpha1.ManifestAccepted}, {Path: "/m/web.yaml", State: v1alpha1.ManifestAccepted, Namespace: "default", Name: "web-node1"},
+	}}})
+	for _, line := range page.lines {
+		if utf8.RuneCountInString(line.text) > 100 {
+			t.Errorf("the line %q has %d characters", line.text, utf8.RuneCountInString(line.text))
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // The status: health and what is wrong first, then the sources, the manifests and the subscribers.
-import { $, age, h, line, plural, set, show } from './dom.js'
+import { $, age, h, line, set, show } from './dom.js'
 
 let lags = new Map() // the last lags of each subscriber
 const samples = 30
@@ -8,7 +8,7 @@ export function statusText(s) {
   const problems = s.problems ?? []
   document.title = `${problems.length ? '▲ ' : ''}${line(s.nodeName)} · podconfigd`
   set($('node'), line(s.nodeName))
-  show($('health'), problems.length ? h('strong', { class: 'is-bad' }, '▲ ' + plural(problems.length, 'problem')) : h('strong', { class: 'is-ok' }, '● healthy'))
+  show($('health'), problems.length ? h('strong', { class: 'is-bad' }, '▲ not healthy') : h('strong', { class: 'is-ok' }, '● healthy'))
   show($('facts'), [
     ['Revision', String(s.revision), 'The number of the newest update'], ['Up', age(s.startTime)], ['Pods', s.pods.toLocaleString('en')],
     ['Kubelet', s.kubelet && kubeletText(s.kubelet), 'The kubelet whose rules decide what a valid manifest is'],

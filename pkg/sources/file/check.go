@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
@@ -22,8 +23,8 @@ func Judge(decoder *manifest.Decoder, name string, data []byte) Verdict {
 // Check returns the verdicts that a source with these options has at its first listing.
 // It watches nothing, and does not wait for files that are being written. An empty path,
 // for example from an unset variable, is an error, not the root directory. If as is not
-// empty, the pods get the UIDs of files in that directory.
-func Check(ctx context.Context, opts Options, as string) ([]Verdict, error) {
+// empty, the pods get the UIDs of files in that directory. The files whose names are in first were there before the others.
+func Check(ctx context.Context, opts Options, as string, first []string) ([]Verdict, error) {
 	if opts.Path == "" {
 		return nil, errors.New("the path is empty")
 	}
@@ -39,6 +40,9 @@ func Check(ctx context.Context, opts Options, as string) ([]Verdict, error) {
 		as = follow.Clean(as)
 	}
 	set := manifests.New(manifests.Options{Path: path, As: as, Decoder: opts.Decoder, Ignore: opts.Ignore, Impatient: true})
+	if first = slices.DeleteFunc(slices.Clone(first), func(name string) bool { return !slices.Contains(names, name) }); len(first) > 0 {
+		set.LookAll(ctx, dir, first)
+	}
 	set.LookAll(ctx, dir, names)
 	return set.Verdicts(), nil
 }

@@ -36,7 +36,7 @@ func TestAFloodOfInvalidFiles(t *testing.T) {
 		}
 	}
 	flood(0)
-	verdicts, err := Check(t.Context(), Options{Path: dir, Decoder: manifest.NewDecoder("node1")}, "")
+	verdicts, err := Check(t.Context(), Options{Path: dir, Decoder: manifest.NewDecoder("node1")}, "", nil)
 	if err != nil || len(verdicts) != many {
 		t.Errorf("Check has %d verdicts, %v", len(verdicts), err)
 	}

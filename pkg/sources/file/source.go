@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -131,6 +132,10 @@ func (s *Source) keep() {
 func (s *Source) follow(ctx context.Context, sets chan<- config.SourceSet) error {
 	if n := s.set.Dropped(); n > 0 {
 		klog.FromContext(ctx).Info("The manifest path has changed, the pods of the other path will be removed", "pods", n)
+	}
+	if absolute, err := filepath.Abs(s.path); err == nil && absolute != s.path && !filepath.IsAbs(s.path) {
+		klog.FromContext(ctx).Info("The manifest path is relative. The UIDs of the pods depend on its spelling: an absolute path, "+
+			"as a config file makes it, recreates them", "absolute", absolute)
 	}
 	again := time.NewTimer(0)
 	defer again.Stop()
