@@ -6,6 +6,7 @@ package mend
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
@@ -47,8 +48,8 @@ func Problems(status *v1alpha1.Status) (problems []string) {
 	if status.State != nil {
 		problems = append(problems, stateProblems(status.State)...)
 	}
-	if status.Runtime != nil && !status.Runtime.Healthy {
-		problems = append(problems, "container runtime unhealthy")
+	if status.Runtime != nil {
+		problems = append(problems, runtimeProblems(status.Runtime)...)
 	}
 	if status.Kubelet != nil {
 		problems = append(problems, kubeletProblems(status.Kubelet)...)
@@ -68,6 +69,21 @@ func copyProblems(n int) []string {
 		return []string{"1 manifest that looks like a copy gives a pod"}
 	}
 	return []string{fmt.Sprintf("%d manifests that look like copies give pods", n)}
+}
+
+// runtimeProblems lists what is wrong with the container runtime.
+func runtimeProblems(r *v1alpha1.RuntimeStatus) (problems []string) {
+	if !r.Healthy {
+		problems = append(problems, "container runtime unhealthy")
+	}
+	if r.Uninspected > 0 && r.UninspectedSince != nil {
+		pods := "1 pod"
+		if r.Uninspected > 1 {
+			pods = fmt.Sprintf("%d pods", r.Uninspected)
+		}
+		problems = append(problems, fmt.Sprintf("%s can't be inspected since %s", pods, r.UninspectedSince.Local().Format(time.DateTime)))
+	}
+	return problems
 }
 
 // kubeletProblems lists how podconfigd and the kubelet disagree.

@@ -22,7 +22,7 @@ type finding struct {
 // judge sets the health from the first finding that applies.
 func judge(s *v1alpha1.Story, f *Facts) {
 	for _, look := range []func(*v1alpha1.Story, *Facts) *finding{
-		manifestFinding, absentFinding, sourceFinding, deletionFinding, phaseFinding, containerFinding, runtimeFinding,
+		manifestFinding, absentFinding, sourceFinding, deletionFinding, inspectionFinding, phaseFinding, containerFinding, runtimeFinding,
 	} {
 		if found := look(s, f); found != nil {
 			s.Health, s.Summary, s.Fix = found.health, found.summary, found.fix
@@ -98,6 +98,18 @@ func deletionFinding(s *v1alpha1.Story, _ *Facts) *finding {
 		return nil
 	}
 	return &finding{v1alpha1.Progressing, "the pod is being deleted, until " + s.Pod.Deleting.Local().Format(time.DateTime), nil}
+}
+
+// inspectionFinding applies if the runtime does not describe the pod, so that its status is of before.
+func inspectionFinding(s *v1alpha1.Story, f *Facts) *finding {
+	running := runtimePod(f, s.Pod.UID)
+	if running == nil || running.UninspectedSince == nil {
+		return nil
+	}
+	return &finding{
+		v1alpha1.Unknown, fmt.Sprintf("the state of the pod is not known since %s: the container runtime lists it, and does not describe it. Its status is of before",
+			running.UninspectedSince.Local().Format(time.DateTime)), []string{"check the container runtime at " + f.Status.Runtime.Endpoint},
+	}
 }
 
 // phaseFinding applies if the pod ended.

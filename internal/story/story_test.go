@@ -214,6 +214,13 @@ func TestStoryOfContainers(t *testing.T) {
 			p.Status.Phase = v1.PodRunning
 			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", State: running, Ready: true}}
 		},
+		"Unknown: the state of the pod is not known since 2026-11-26 08:00:00: the container runtime lists it, and does not describe it. Its status is of before: check the container runtime at unix:///r": func(f *Facts, p *v1.Pod) {
+			p.Status.Phase = v1.PodRunning
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "c", State: running, Ready: true}}
+			since := time.Date(2026, 11, 26, 8, 0, 0, 0, time.Local)
+			f.Status.Runtime = &v1alpha1.RuntimeStatus{Healthy: true, Endpoint: "unix:///r", Uninspected: 1, UninspectedSince: &since}
+			f.Runtime = &v1alpha1.RuntimePods{Pods: []v1alpha1.RuntimePod{{UID: string(p.UID), UninspectedSince: &since}}}
+		},
 		"Healthy: the pod completed": func(_ *Facts, p *v1.Pod) { p.Status.Phase = v1.PodSucceeded },
 		"Progressing: the pod runs, and is not ready: containers with unready status: [c]": func(_ *Facts, p *v1.Pod) {
 			p.Status.Phase = v1.PodRunning

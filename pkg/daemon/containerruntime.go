@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -43,10 +46,14 @@ func newRuntime(c *Config, registry prometheus.Registerer, changed func()) (*run
 		Runtime: client, RelistOnly: !*c.ContainerRuntimeEvents,
 		RelistPeriod: c.PLEGRelistPeriod.Duration, RelistThreshold: c.PLEGRelistThreshold.Duration, Emitted: changed, Registerer: registry,
 	})
-	return &runtime{
+	r := &runtime{
 		endpoint: c.ContainerRuntimeEndpoint, events: *c.ContainerRuntimeEvents, client: client, generator: generator,
 		recorder: recorder.New(recorder.Options{Reader: client, Pod: generator.Pod}),
-	}, nil
+	}
+	metric.In(registry, "pleg").GaugeFunc("uninspected_pods", "Number of pods that the container runtime lists and does not describe. Their status is of before.", func() float64 {
+		return float64(len(r.uninspected()))
+	})
+	return r, nil
 }
 
 // part returns the part that follows the runtime.
@@ -124,6 +131,13 @@ func (r *runtime) status(status *v1alpha1.Status) {
 	}
 	orphans := r.orphans()
 	status.Runtime.Orphans, status.Runtime.OrphansWaiting = orphans.Pods, orphans.Waiting
+	since := r.uninspected()
+	status.Runtime.Uninspected = len(since)
+	for _, at := range since {
+		if first := status.Runtime.UninspectedSince; first == nil || at.Before(*first) {
+			status.Runtime.UninspectedSince = &at
+		}
+	}
 	if !r.events {
 		status.Runtime.EventsError = "turned off with --container-runtime-events=false"
 	}
@@ -136,10 +150,25 @@ func (r *runtime) status(status *v1alpha1.Status) {
 func (r *runtime) pods() v1alpha1.RuntimePods {
 	pods, _ := r.generator.Pods()
 	all := v1alpha1.RuntimePods{Pods: make([]v1alpha1.RuntimePod, len(pods))}
+	since := r.uninspected()
 	for i, p := range pods {
 		all.Pods[i] = runtimePod(p)
+		if at, uninspected := since[p.UID]; uninspected {
+			all.Pods[i].UninspectedSince = &at
+		}
 	}
 	return all
+}
+
+// uninspected returns the pods that the runtime lists and does not describe, and since when.
+func (r *runtime) uninspected() map[types.UID]time.Time {
+	since := r.generator.Uninspected()
+	for uid, at := range r.recorder.Uninspected() {
+		if first, known := since[uid]; !known || at.Before(first) {
+			since[uid] = at
+		}
+	}
+	return since
 }
 
 func runtimePod(p *pleg.Pod) v1alpha1.RuntimePod {

@@ -40,13 +40,14 @@ type Generator struct {
 	relisting bool
 	demand    bool // Await demands a list
 	// listEnded and listTook are the end and the duration of the last list.
-	listEnded  time.Time
-	listTook   time.Duration
-	inspecting map[types.UID]bool
+	listEnded time.Time
+	listTook  time.Duration
+	// inspecting has when the running inspection of each pod began.
+	inspecting map[types.UID]time.Time
 	// later has the newest list of each pod that was being inspected when the list came.
 	later map[types.UID]inspection
-	// reinspect has the pods whose inspection failed.
-	reinspect map[types.UID]bool
+	// reinspect has the pods whose inspection failed, and when the first of the inspections that failed since began.
+	reinspect map[types.UID]time.Time
 	logged    string
 	records   *records
 	state     generatorState
@@ -61,7 +62,7 @@ func New(opts Options) *Generator {
 	g := &Generator{
 		opts: opts.withDefaults(), events: make(chan *PodLifecycleEvent), most: maxQueue,
 		emitted: make(chan struct{}, 1), demands: make(chan struct{}, 1), inspections: make(chan struct{}, maxInspections),
-		inspecting: make(map[types.UID]bool), later: make(map[types.UID]inspection), reinspect: make(map[types.UID]bool),
+		inspecting: make(map[types.UID]time.Time), later: make(map[types.UID]inspection), reinspect: make(map[types.UID]time.Time),
 		records: newRecords(), unread: make(map[types.UID]bool), expected: make(map[string]time.Time), state: generatorState{started: time.Now(), Status: Status{Events: make(map[PodLifeCycleEventType]int64)}},
 	}
 	g.metrics = newMetrics(opts.Registerer, g)
@@ -198,14 +199,16 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 	for _, p := range pods {
 		listed[p.UID] = p
 	}
-	maps.DeleteFunc(g.reinspect, func(uid types.UID, _ bool) bool { return listed[uid] == nil })
+	maps.DeleteFunc(g.reinspect, func(uid types.UID, _ time.Time) bool { return listed[uid] == nil })
 	g.records.forget(now)
-	maps.DeleteFunc(g.unread, func(uid types.UID, _ bool) bool { return listed[uid] == nil && !g.inspecting[uid] })
+	maps.DeleteFunc(g.unread, func(uid types.UID, _ bool) bool { return listed[uid] == nil && g.inspecting[uid].IsZero() })
 	known := make(map[types.UID]bool, len(g.records.pods))
 	for uid := range g.records.pods {
 		known[uid] = true
 	}
-	maps.Copy(known, g.inspecting) // a new pod has no record before its inspection ends
+	for uid := range g.inspecting {
+		known[uid] = true // a new pod has no record before its inspection ends
+	}
 	for uid := range known {
 		if listed[uid] == nil {
 			pods = append(pods, &Pod{UID: uid})

@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -20,12 +21,12 @@ type inspection struct {
 //
 // kubelet: pkg/kubelet/pleg/generic.go reconcilePodRecord.
 func (g *Generator) reconcile(ctx context.Context, i inspection) {
-	if g.inspecting[i.uid] {
+	if !g.inspecting[i.uid].IsZero() {
 		g.later[i.uid] = i
 		return
 	}
 	changes := g.records.compare(i.uid, i.pod, i.listed)
-	if len(changes) == 0 && !g.reinspect[i.uid] {
+	if len(changes) == 0 && g.reinspect[i.uid].IsZero() {
 		delete(g.unread, i.uid)
 		return
 	}
@@ -34,7 +35,7 @@ func (g *Generator) reconcile(ctx context.Context, i inspection) {
 		g.conclude(i, changes, false)
 		return
 	}
-	g.inspecting[i.uid] = true
+	g.inspecting[i.uid] = time.Now()
 	g.group.Go(func() { g.inspect(ctx, i, ids) })
 }
 
@@ -73,17 +74,18 @@ func (g *Generator) inspect(ctx context.Context, i inspection, ids []string) {
 
 // inspected handles the result of an inspection.
 func (g *Generator) inspected(ctx context.Context, i inspection, codes map[string]*int32, err error) {
+	begin := g.inspecting[i.uid]
 	delete(g.inspecting, i.uid)
 	later, relisted := g.later[i.uid]
 	delete(g.later, i.uid)
 	if err != nil {
-		if !g.reinspect[i.uid] {
+		if g.reinspect[i.uid].IsZero() {
+			g.reinspect[i.uid] = begin // again at the next list
 			pod := klog.KRef(i.pod.Namespace, i.pod.Name)
 			g.note(func(logger klog.Logger) {
 				logger.Error(err, "Failed to inspect a pod, retrying at each list; further failures are only counted", "pod", pod, "podUID", i.uid)
 			})
 		}
-		g.reinspect[i.uid] = true // at the next list
 		g.metrics.inspectErrors.Inc()
 	} else {
 		for n := range i.pod.Containers {
@@ -106,9 +108,23 @@ func (g *Generator) conclude(i inspection, changes []change, relisted bool) {
 	if !relisted || g.records.pods[i.uid] != nil {
 		delete(g.unread, i.uid)
 	}
-	if len(events) == 0 && g.reinspect[i.uid] && i.pod != nil {
+	if len(events) == 0 && !g.reinspect[i.uid].IsZero() && i.pod != nil {
 		events = []*PodLifecycleEvent{{ID: i.uid, Type: PodSync, Namespace: i.pod.Namespace, Name: i.pod.Name}}
 	}
 	delete(g.reinspect, i.uid)
 	g.emit(events)
+}
+
+// Uninspected returns the pods whose exit codes can't be read, and since when: an inspection failed, or takes longer than
+// UninspectedAfter.
+func (g *Generator) Uninspected() map[types.UID]time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	since := maps.Clone(g.reinspect)
+	for uid, begin := range g.inspecting {
+		if _, failed := since[uid]; !failed && time.Since(begin) > UninspectedAfter {
+			since[uid] = begin
+		}
+	}
+	return since
 }

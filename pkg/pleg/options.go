@@ -29,6 +29,8 @@ const (
 	// noEventsRetry is the wait before the event stream is retried if the runtime has none. An upgraded runtime can have
 	// one.
 	noEventsRetry = 5 * time.Minute
+	// UninspectedAfter is how long the runtime may take to describe a pod before its state counts as not known.
+	UninspectedAfter = 5 * time.Second
 	// maxInspections is the maximum number of concurrent inspections.
 	maxInspections = 32
 	// maxQueue is how many emitted events may wait for their receiver. Beyond that, the generator drops the events and the

@@ -71,6 +71,8 @@ type Recorder struct {
 type requested struct {
 	// read is the time of the last reading.
 	read time.Time
+	// since is when the first attempt after the last reading began; zero if there is none.
+	since time.Time
 	// failed means that the last attempt failed.
 	failed bool
 }
@@ -169,6 +171,11 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 		r.queue.AddAfter(uid, recordRetry) // an event requests it earlier if it is listed earlier
 		return
 	}
+	r.mu.Lock()
+	if wanted.since.IsZero() {
+		wanted.since = time.Now()
+	}
+	r.mu.Unlock()
 	slow := time.AfterFunc(slowRecord, leave)
 	reading, err := r.take(ctx, uid, pod)
 	slow.Stop()
@@ -182,7 +189,21 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wanted.read = time.Now()
+	wanted.read, wanted.since = time.Now(), time.Time{}
+}
+
+// Uninspected returns the pods whose record can't be read, and since when: an attempt failed, or takes longer than
+// pleg.UninspectedAfter.
+func (r *Recorder) Uninspected() map[types.UID]time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	since := make(map[types.UID]time.Time)
+	for uid, pod := range r.requested {
+		if !pod.since.IsZero() && (pod.failed || time.Since(pod.since) > pleg.UninspectedAfter) {
+			since[uid] = pod.since
+		}
+	}
+	return since
 }
 
 func (r *Recorder) take(ctx context.Context, uid types.UID, pod *pleg.Pod) (podstatus.Reading, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -277,4 +278,49 @@ func TestRecorderTakesRequestsBeforeRun(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// A pod whose record can't be read, or takes long, is not inspected since the first attempt, until one succeeds.
+func TestUninspected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := new(recordReader)
+		r, _, stop := runRecorder(t, reader, map[types.UID]*pleg.Pod{"a": {UID: "a"}})
+		begin := time.Now()
+		expect := func(when string, want map[types.UID]time.Time) {
+			t.Helper()
+			if got := r.Uninspected(); !maps.Equal(got, want) {
+				t.Errorf("%s: got %v, want %v", when, got, want)
+			}
+		}
+		reader.set(0, errors.New("no answer"))
+		r.Request("a")
+		pass(time.Second)
+		expect("after a failure", map[types.UID]time.Time{"a": begin})
+		pass(time.Hour)
+		expect("an hour later", map[types.UID]time.Time{"a": begin})
+		reader.set(1, nil)
+		pass(2 * recordRetry)
+		expect("after a success", map[types.UID]time.Time{})
+		r.Request("a")
+		pass(time.Minute)
+		expect("after another", map[types.UID]time.Time{})
+		stop()
+	})
+}
+
+func TestUninspectedWhileItHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _, stop := runRecorder(t, new(hanging), map[types.UID]*pleg.Pod{"a": {UID: "a", Containers: []pleg.Container{{ID: "hangs"}}}})
+		begin := time.Now()
+		r.Request("a")
+		pass(pleg.UninspectedAfter)
+		if got := r.Uninspected(); len(got) > 0 {
+			t.Errorf("after %v: %v", pleg.UninspectedAfter, got)
+		}
+		pass(time.Second)
+		if got := r.Uninspected(); !got["a"].Equal(begin) {
+			t.Errorf("after a second more: %v, want since %v", got, begin)
+		}
+		stop()
+	})
 }
