@@ -115,7 +115,7 @@ func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, mo
 		return conn.NewSplitter(l, s.limits.At(l.Addr())).Run(ctx, serving(s.httpServer(plain)), func(ctx context.Context, l net.Listener) error {
 			return rpc.Serve(ctx, modern(ctx), l)
 		}, serving(refuser(s.handleHealth)), func(ctx context.Context, l net.Listener) error {
-			return rpc.Serve(ctx, s.rpc.Refuser(), l)
+			return rpc.Serve(ctx, s.rpc.Refuser(), l) //nolint:contextcheck // a call has its own
 		})
 	})
 	return group.Wait()

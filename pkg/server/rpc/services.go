@@ -100,7 +100,7 @@ func (s *Services) Refuser() *grpc.Server {
 			return status.Error(codes.ResourceExhausted, conn.From(stream.Context()).Refusal().Error())
 		}),
 	)
-	s.register(g, &healthpb.Health_ServiceDesc, s.health) //nolint:contextcheck // a call has its own
+	s.register(g, &healthpb.Health_ServiceDesc, s.health)
 	return g
 }
 

@@ -58,7 +58,7 @@ func (s *images) expect(t *testing.T, who string, want map[string]string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if fmt.Sprint(s.held) != fmt.Sprint(want) || s.err != nil {
-			return fmt.Errorf("%s holds %v, want %v; its stream has ended with %v", who, s.held, want, s.err)
+			return fmt.Errorf("%s holds %v, want %v; its stream has ended with %s", who, s.held, want, fmt.Sprint(s.err))
 		}
 		return nil
 	})
