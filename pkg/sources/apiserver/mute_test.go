@@ -159,9 +159,14 @@ func TestWhatAServerCannotDoIsRemembered(t *testing.T) {
 		},
 		"no answer": func(_ nethttp.ResponseWriter, r *nethttp.Request) { <-r.Context().Done() },
 		"no event":  bookmarksFor(0),
-		"400":       failing["400"],
-		"406":       failing["406"],
-		"422":       failing["422"],
+		"other events": func(w nethttp.ResponseWriter, r *nethttp.Request) {
+			for pod := fakePod("a", "10"); await.For(r.Context(), time.Second) == nil; {
+				event(w, "MODIFIED", &pod)
+			}
+		},
+		"400": failing["400"],
+		"406": failing["406"],
+		"422": failing["422"],
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, map[string]nethttp.HandlerFunc{listing: fault}, func(f *fake) {

@@ -21,7 +21,8 @@ const (
 	// silence is how long a watch may have no event and no bookmark. An apiserver sends a bookmark each minute. With
 	// the list after it, a change is missed for 150 seconds at most.
 	silence = 140 * time.Second
-	// listSilence is how long a watch that lists may have no event before the bookmark that ends the list.
+	// listSilence is how long a watch that lists may have no event before the bookmark that ends the list. The list as
+	// a whole may take as long as a plain list, answerTimeout.
 	listSilence = 10 * time.Second
 )
 
@@ -30,7 +31,7 @@ var (
 
 	errEnded  = sources.Because(sources.ReasonWatchEnded, errors.New("the connection was closed"))
 	errSilent = sources.Because(sources.ReasonWatchEnded, fmt.Errorf("no event and no bookmark for %v, after earlier bookmarks", silence))
-	errNoEnd  = sources.Because(sources.ReasonWatchEnded, fmt.Errorf("no event for %v", listSilence))
+	errNoEnd  = sources.Because(sources.ReasonWatchEnded, errors.New("no bookmark that ends the list"))
 	// errQuiet ends a watch that never had a bookmark. It is no failure: some servers have none.
 	errQuiet = errors.New("no event for a long time")
 )
@@ -137,8 +138,10 @@ func (s *stream) forward(ctx context.Context) error {
 // patience returns until when there must be an event, and the error if there is none; nil if the watch stands then.
 func (s *stream) patience() (time.Time, error) {
 	switch {
-	case s.lists:
+	case s.lists && time.Since(s.begun) < answerTimeout-listSilence:
 		return s.heard.Add(listSilence), errNoEnd
+	case s.lists:
+		return s.begun.Add(answerTimeout), errNoEnd
 	case !s.stands:
 		return s.begun.Add(standing), nil
 	case s.bookmarks || s.attempts.isSilent():
