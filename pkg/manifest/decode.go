@@ -97,7 +97,8 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 		empty.Foreign = true
 		return nil, nil, empty
 	}
-	defer alone(data)()
+	done := alone(data)
+	defer done()
 	data = UTF8(data)
 	t := newText(path, data)
 	defer func() {

@@ -46,7 +46,8 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, refuse(ReasonEmpty, "the answer is empty: to remove all pods, serve a PodList with an empty list of items")
 	}
-	defer alone(data)()
+	done := alone(data)
+	defer done()
 	data = UTF8(data)
 	t := newText("", data)
 	defer func() {

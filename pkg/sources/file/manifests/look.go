@@ -194,7 +194,7 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	l.metrics.decodeDuration.Observe(time.Since(at).Seconds())
 	if err != nil {
 		s.fault = faultOf(err)
-		if !s.fault.foreign && !(isLink && leaves(path)) {
+		if !s.fault.foreign && (!isLink || !leaves(path)) {
 			s.fault.lines = sources.FaultLines(manifest.UTF8(data), manifest.FirstLine(s.fault.faults))
 		}
 	} else {

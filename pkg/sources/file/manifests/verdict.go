@@ -51,6 +51,28 @@ func (s *Set) pass(ctx context.Context, f *file) {
 		v.Reason, v.Message = f.fault.reason, sources.ShortText(strings.Join(texts(f.path, f.fault.faults), "; "))
 		v.Fault = f.fault.lines
 	}
+	if !s.decide(f, &v) {
+		return
+	}
+	switch {
+	case f.pod != nil:
+		v.Namespace, v.Name, v.UID = f.pod.Namespace, f.pod.Name, string(f.pod.UID)
+	case f.fault != nil:
+		v.Namespace, v.Name = f.fault.namespace, f.fault.name
+	}
+	if reflect.DeepEqual(v, f.verdict) {
+		return
+	}
+	was := f.verdict
+	f.verdict = v
+	if s.judge != nil {
+		s.judge(f.as, &v)
+	}
+	s.reporter.Report(ctx, v, &was)
+}
+
+// decide sets the state of a file in its verdict. It reports whether there is one.
+func (s *Set) decide(f *file, v *v1alpha1.Manifest) bool {
 	switch {
 	case f.serving != nil && f.fault == nil:
 		v.State = v1alpha1.ManifestAccepted
@@ -70,23 +92,9 @@ func (s *Set) pass(ctx context.Context, f *file) {
 	case f.pod != nil:
 		v.State, v.Reason, v.Message = v1alpha1.ManifestShadowed, sources.ReasonDuplicate, f.conflict
 	default:
-		return // it is still being written for the first time
+		return false // it is still being written for the first time
 	}
-	switch {
-	case f.pod != nil:
-		v.Namespace, v.Name, v.UID = f.pod.Namespace, f.pod.Name, string(f.pod.UID)
-	case f.fault != nil:
-		v.Namespace, v.Name = f.fault.namespace, f.fault.name
-	}
-	if reflect.DeepEqual(v, f.verdict) {
-		return
-	}
-	was := f.verdict
-	f.verdict = v
-	if s.judge != nil {
-		s.judge(f.as, &v)
-	}
-	s.reporter.Report(ctx, v, &was)
+	return true
 }
 
 // copyOf returns the name of the file of which the file looks like a copy, if it serves a pod that may not be meant: it took
