@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/configfile"
 	"github.com/podconfigd/podconfigd/internal/logsink"
 	"github.com/podconfigd/podconfigd/internal/metric"
+	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 // newDaemonCommand returns the command that runs the daemon.
@@ -65,11 +67,20 @@ Without a subcommand, podconfigd runs the daemon.`,
 				func() float64 { return float64(sink.Dropped()) })
 			r := newReloader(hups, metrics, loaded, func() (*configfile.Configuration, error) { return opts.load(cmd.Flags()) })
 			loaded.Collectors = append(loaded.Collectors, metrics)
+			log := sync.OnceValue(func() error { return startLogging(sink, &loaded.Logging, gates) })
+			if !loaded.Faulty() && loaded.Unnamed() {
+				if err := log(); err != nil {
+					return err
+				}
+				if err := daemon.AwaitName(cmd.Context(), loaded.Config); err != nil {
+					return ended(cmd.Context(), err)
+				}
+			}
 			d, err := start(loaded)
 			if err != nil {
 				return err
 			}
-			if err := startLogging(sink, &loaded.Logging, gates); err != nil {
+			if err := log(); err != nil {
 				return err
 			}
 			if files := loaded.Files(); len(files) > 0 {

@@ -110,8 +110,13 @@ func runDaemon(ctx context.Context, d *daemon.Daemon, r *reloader) error {
 	err := d.Run(running)
 	stop()
 	others.Wait()
+	return ended(ctx, err)
+}
+
+// ended returns the error, unless the context ended, which is a normal stop.
+func ended(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	return nil // the context ended, which is a normal stop
+	return nil
 }

@@ -111,8 +111,13 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 	return []part{
 		{name: "merge", run: d.podConfig.Run},
 		{
-			name: sourcesPart,
+			name:   sourcesPart,
+			status: d.nameProblem,
 			run: func(ctx context.Context) error {
+				if d.config.waiting != "" {
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}
 				return d.sources.run(ctx, func(ctx context.Context) {
 					d.podsAPI.Ask(ctx)
 					d.kubelet.Ask(ctx)

@@ -3,7 +3,9 @@ package daemon
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -205,5 +207,97 @@ func TestTheUIDsOfManifestsThatWereEdited(t *testing.T) {
 	d = d.Again(t, func() {}, "--kubelet-version", "1.36")
 	if want, _ := uids(t, d); !maps.Equal(got, want) {
 		t.Errorf("UIDs %v, and by the rules of 1.36 %v", got, want)
+	}
+}
+
+// A machine gets its name after the start, as from DHCP. Until then, the sockets answer and say so, and nothing gets the name
+// localhost. The state directory stays that of the node.
+func TestAHostNameThatComesLate(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("changes the host name in a namespace, which takes root")
+	}
+	for _, placeholder := range []string{"localhost", "localhost.localdomain", "(none)"} {
+		t.Run(placeholder, func(t *testing.T) {
+			t.Parallel()
+			d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
+			state := filepath.Join(d.Dir, "state")
+			d.Mkdir(t)
+			d.Put(t, "web", "image")
+			d = e2e.Start(t, d.Dir, "--state-dir", state) // of node1
+			before, status := uids(t, d)
+			instance := status.Instance
+			if _, err := d.End(t, syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+			const script = `printf %s "$0" >/proc/sys/kernel/hostname && exec "$@"` // the command refuses (none)
+			d = e2e.StartCommand(t, d.Dir, exec.Command("unshare", "-u", "sh", "-c", script, placeholder, e2e.Binary,
+				"--pod-manifest-path", filepath.Join(d.Dir, "manifests"), "--socket", filepath.Join(d.Dir, "s"), "--state-dir", state))
+			testutil.Eventually(t, func() error {
+				status, err := d.Client.Status(t.Context())
+				if err == nil && (len(status.Problems) == 0 || status.Pods > 0 || !strings.Contains(strings.Join(status.Problems, " "), "set --hostname-override")) {
+					err = fmt.Errorf("%d pods, problems %q", status.Pods, status.Problems)
+				}
+				return err
+			})
+			if code, _, text := d.Ask(t, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, placeholder) {
+				t.Errorf("/readyz: %d %s", code, text)
+			}
+			setName := func(name string) {
+				t.Helper()
+				if out, err := exec.Command("nsenter", "--uts", "--target", fmt.Sprint(d.Cmd.Process.Pid), "hostname", name).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+			setName("node1")
+			testutil.Eventually(t, func() error {
+				status, err := d.Client.Status(t.Context())
+				if err == nil && (status.NodeName != "node1" || !status.Sources[0].Seen) {
+					err = fmt.Errorf("it has not started yet: %+v", status.Sources)
+				}
+				return err
+			})
+			after, status := uids(t, d)
+			if !maps.Equal(before, after) || status.Instance != instance {
+				t.Errorf("pods %v of instance %s, want %v of %s", after, status.Instance, before, instance)
+			}
+			if status.Problems != nil {
+				t.Errorf("problems: %q", status.Problems)
+			}
+			setName("node2") // the node keeps its name, and the status says so
+			if _, status := uids(t, d); status.NodeName != "node1" || len(status.Problems) != 1 || !strings.Contains(status.Problems[0], "set --hostname-override=node1") {
+				t.Errorf("node %s, problems %q", status.NodeName, status.Problems)
+			}
+			if aside, err := filepath.Glob(filepath.Join(state, "*othernode*")); err != nil || len(aside) > 0 {
+				t.Errorf("%v was set aside, %v", aside, err)
+			}
+			if _, err := d.End(t, syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// While the machine has no name, the daemon can be stopped, and --hostname-override starts it at once.
+func TestWithoutAHostName(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("changes the host name in a namespace, which takes root")
+	}
+	for _, override := range []string{"", "node1"} {
+		d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
+		d.Mkdir(t)
+		d.Put(t, "web", "image")
+		d = e2e.StartCommand(t, d.Dir, exec.Command("unshare", "-u", "sh", "-c", `hostname localhost && exec "$@"`, "sh", e2e.Binary,
+			"--pod-manifest-path", filepath.Join(d.Dir, "manifests"), "--socket", filepath.Join(d.Dir, "s"), "--hostname-override", override))
+		testutil.Eventually(t, func() error { _, err := d.Client.Status(t.Context()); return err })
+		if override != "" {
+			if got, _ := uids(t, d); got["web-node1"] == "" {
+				t.Errorf("%v", got)
+			}
+		}
+		if _, err := d.End(t, syscall.SIGTERM); err != nil {
+			t.Errorf("it ended with %v", err)
+		}
 	}
 }
