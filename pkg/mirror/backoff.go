@@ -89,6 +89,14 @@ func (e *entry) released(mirror *v1.Pod) {
 	}
 }
 
+// confirmed solves the problem of a request to create or delete a mirror pod if the mirror pod of the static pod is there: the
+// request was successful, and its answer was lost. static is nil if there is none.
+func (e *entry) confirmed(mirror, static *v1.Pod) {
+	if (e.op == opCreate || e.op == opDelete) && mirror != nil && static != nil && mirror.DeletionTimestamp == nil && isMirrorOf(mirror, static) {
+		e.solved()
+	}
+}
+
 func (e *entry) solved() { e.backoff, e.problem, e.op, e.since = backoff{}, "", "", time.Time{} }
 
 // answered reports whether the error is an answer of the apiserver about one pod. Any other error concerns the next

@@ -135,9 +135,7 @@ func (p *pass) sync(ctx context.Context, name types.NamespacedName) {
 		return
 	}
 	e.released(mirror)
-	if wanted && mirror != nil && mirror.DeletionTimestamp == nil && isMirrorOf(mirror, s.pod) && (e.op == opCreate || e.op == opDelete) {
-		e.solved() // the request was successful, although its answer was lost
-	}
+	e.confirmed(mirror, s.pod)
 	if now := time.Now(); !e.backoff.due(now) || !p.outage.due(now) {
 		p.again(later(e.backoff.next, p.outage.next))
 		return

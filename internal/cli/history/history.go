@@ -56,8 +56,6 @@ GAP says that changes are missing, and why.
 With POD, show only its changes. POD is NAME or NAMESPACE/NAME. The name of a static pod can
 be that in its manifest, without the name of the node. An exact name wins.
 
-With --follow, print also each further change, until the command is interrupted.
-
 With -o json, the command prints one change per line.`,
 		Example: `  # Show the changes of the last ten minutes
   podconfigd history --since 10m

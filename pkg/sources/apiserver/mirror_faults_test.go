@@ -203,3 +203,20 @@ func (m *mirrors) duringFault(method, fault, faulty string, withStatus bool) {
 		m.t.Errorf("%d requests after the fault: %s", len(requests), requests[0])
 	}
 }
+
+// After an apiserver forgot the mirror pods, because it was restored from a backup, they come back when the time in which a kubelet
+// could have deleted them is over.
+func TestForgottenMirrorPods(t *testing.T) {
+	manageMirrors(t, func(m *mirrors) {
+		want := map[string]string{}
+		for _, name := range []string{"a", "b", "c"} {
+			m.put(config.ADD, "file", static(name, "1", true))
+			want[name] = "1"
+		}
+		m.wait(10 * time.Second)
+		m.complete(true, want)
+		m.forget()
+		m.wait(11 * time.Minute)
+		m.complete(true, want)
+	})
+}
