@@ -333,6 +333,9 @@ func container(recorded *pleg.Found) *v1alpha1.LookupContainer {
 	found := &v1alpha1.LookupContainer{
 		ID: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State.String(), ExitCode: c.ExitCode, Restarts: int(c.Attempt),
 	}
+	if !recorded.Started.IsZero() {
+		found.Started = &recorded.Started
+	}
 	if !recorded.Ended.IsZero() {
 		found.Ended = &recorded.Ended
 	}

@@ -91,7 +91,9 @@ func (r *fakeRuntime) Pods(context.Context) ([]*pleg.Pod, error) {
 	return pods, r.fails
 }
 
-func (r *fakeRuntime) ExitCode(context.Context, string) (*int32, error) { return new(int32(3)), nil }
+func (r *fakeRuntime) Exit(context.Context, string) (*pleg.Exit, error) {
+	return &pleg.Exit{Code: 3}, nil
+}
 
 func (r *fakeRuntime) Events(ctx context.Context, opened func(), handle func(pleg.RuntimeEvent)) error {
 	r.mu.Lock()

@@ -62,18 +62,18 @@ func (g *Generator) inspect(ctx context.Context, i inspection, ids []string) {
 	g.mu.Unlock()
 	call, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	codes := make(map[string]*int32, len(ids))
+	found := make(map[string]*Exit, len(ids))
 	var err error
 	for _, id := range ids {
-		if codes[id], err = g.opts.Runtime.ExitCode(call, id); err != nil {
+		if found[id], err = g.opts.Runtime.Exit(call, id); err != nil {
 			break
 		}
 	}
-	g.do(ctx, func() { g.inspected(ctx, i, codes, err) })
+	g.do(ctx, func() { g.inspected(ctx, i, found, err) })
 }
 
 // inspected handles the result of an inspection.
-func (g *Generator) inspected(ctx context.Context, i inspection, codes map[string]*int32, err error) {
+func (g *Generator) inspected(ctx context.Context, i inspection, found map[string]*Exit, err error) {
 	begin := g.inspecting[i.uid]
 	delete(g.inspecting, i.uid)
 	later, relisted := g.later[i.uid]
@@ -89,8 +89,9 @@ func (g *Generator) inspected(ctx context.Context, i inspection, codes map[strin
 		g.metrics.inspectErrors.Inc()
 	} else {
 		for n := range i.pod.Containers {
-			if code := codes[i.pod.Containers[n].ID]; code != nil {
-				i.pod.Containers[n].ExitCode = code
+			c := &i.pod.Containers[n]
+			if exit := found[c.ID]; exit != nil {
+				c.ExitCode, c.StartedAt, c.FinishedAt = &exit.Code, exit.StartedAt, exit.FinishedAt
 			}
 		}
 		g.conclude(i, g.records.compare(i.uid, i.pod, i.listed), relisted) // events may have changed the record

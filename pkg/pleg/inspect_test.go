@@ -17,12 +17,12 @@ type held struct {
 	released chan struct{}
 }
 
-func (h *held) ExitCode(ctx context.Context, id string) (*int32, error) {
+func (h *held) Exit(ctx context.Context, id string) (*Exit, error) {
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-h.released:
-		return h.model.ExitCode(ctx, id)
+		return h.model.Exit(ctx, id)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestANewPodThatGoesIsKnown(t *testing.T) {
 // refusing is a runtime that returns an error instead of an exit code.
 type refusing struct{ *model }
 
-func (r *refusing) ExitCode(context.Context, string) (*int32, error) {
+func (r *refusing) Exit(context.Context, string) (*Exit, error) {
 	return nil, errors.New("no such code")
 }
 

@@ -13,7 +13,7 @@ const (
 	// KnownAfterEnd is how long FindContainer and FindPod find what the runtime has removed. maxEnded limits the number
 	// of removed containers.
 	KnownAfterEnd = time.Minute
-	maxEnded      = 2048
+	maxEnded      = 16384
 	// minDemandPause is the minimum time between two lists that Await causes. The pause is also
 	// demandShare times as long as a list takes: a slow runtime spends at most a tenth of its time on lists.
 	minDemandPause = 50 * time.Millisecond
@@ -28,8 +28,12 @@ type Found struct {
 	Since time.Time
 	// Container is the container. FindPod does not set it.
 	Container Container
-	// Ended is when the runtime removed the container, or for FindPod the pod; zero if the runtime has it.
+	// Started is when the container started. FindPod does not set it.
+	Started time.Time
+	// Ended is when a removed container had ended, or for FindPod its last container; zero if the runtime has it.
 	Ended time.Time
+	// removed is when it was observed that the runtime removed it.
+	removed time.Time
 }
 
 // FindContainer returns the container or sandbox with that ID.
@@ -39,11 +43,11 @@ func (g *Generator) FindContainer(id string) (Found, bool) {
 	r := g.records
 	if uid, owned := r.owner[id]; owned {
 		found := r.pods[uid].found()
-		found.Container = r.pods[uid].containers[id].Container
+		found.Container, found.Started = r.pods[uid].containers[id].Container, r.pods[uid].containers[id].started()
 		return found, true
 	}
 	ended, known := r.ended.containers[id]
-	return ended, known && time.Since(ended.Ended) <= KnownAfterEnd
+	return ended, known && time.Since(ended.removed) <= KnownAfterEnd
 }
 
 // FindPod returns the pod with that UID.
@@ -53,9 +57,8 @@ func (g *Generator) FindPod(uid types.UID) (Found, bool) {
 	if rec := g.records.pods[uid]; rec != nil {
 		return rec.found(), true
 	}
-	last, known := g.records.ended.of(uid)
-	last.Container = Container{}
-	return last, known && time.Since(last.Ended) <= KnownAfterEnd
+	last, known := g.records.ended.pods[uid]
+	return last, known && time.Since(last.removed) <= KnownAfterEnd
 }
 
 // Behind returns why the records may lack something that the runtime had at the time; nil if they are complete. With a zero
@@ -150,40 +153,41 @@ func (a awaited) leave(w chan struct{}, ids []string) {
 // ended has the containers that were removed in the last KnownAfterEnd.
 type ended struct {
 	containers map[string]Found
-	order      []string
+	// pods has the pod of each, as of the container that was removed last.
+	pods  map[types.UID]Found
+	order []string
 }
 
 // add adds a removed container.
 func (e *ended) add(f Found) {
 	if e.containers == nil {
-		e.containers = make(map[string]Found)
+		e.containers, e.pods = make(map[string]Found), make(map[types.UID]Found)
 	}
 	if f.Container.State != StateExited && f.Container.State != StateUnknown {
 		f.Container.State = StateExited
 	}
 	e.containers[f.Container.ID] = f
 	e.order = append(e.order, f.Container.ID)
-	e.forget(f.Ended)
+	pod := f
+	pod.Container, pod.Started = Container{}, time.Time{}
+	if last := e.pods[f.UID].Ended; last.After(pod.Ended) {
+		pod.Ended = last
+	}
+	e.pods[f.UID] = pod
+	e.forget(f.removed)
 }
 
 // forget forgets containers after KnownAfterEnd, and the oldest ones beyond the limit.
 func (e *ended) forget(now time.Time) {
 	n := 0
-	for n < len(e.order) && (len(e.order)-n > maxEnded || now.Sub(e.containers[e.order[n]].Ended) > KnownAfterEnd) {
-		delete(e.containers, e.order[n])
+	for n < len(e.order) && (len(e.order)-n > maxEnded || now.Sub(e.containers[e.order[n]].removed) > KnownAfterEnd) {
+		f := e.containers[e.order[n]]
+		if delete(e.containers, e.order[n]); !e.pods[f.UID].removed.After(f.removed) {
+			delete(e.pods, f.UID)
+		}
 		n++
 	}
 	if e.order = e.order[n:]; len(e.order) == 0 {
 		e.order = nil
 	}
-}
-
-// of returns the container of a pod that was removed last.
-func (e *ended) of(uid types.UID) (last Found, known bool) {
-	for _, f := range e.containers {
-		if f.UID == uid && !f.Ended.Before(last.Ended) {
-			last, known = f, true
-		}
-	}
-	return last, known
 }

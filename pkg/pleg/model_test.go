@@ -85,23 +85,23 @@ func (m *model) Pods(ctx context.Context) ([]*Pod, error) {
 			pods = append(pods, &Pod{UID: uid})
 		}
 		listed := *c
-		listed.ExitCode = nil
+		listed.ExitCode, listed.StartedAt, listed.FinishedAt = nil, time.Time{}, time.Time{}
 		pods[i].Containers = append(pods[i].Containers, listed)
 	}
 	m.mu.Unlock()
 	return pods, m.wait(ctx)
 }
 
-func (m *model) ExitCode(ctx context.Context, id string) (*int32, error) {
+func (m *model) Exit(ctx context.Context, id string) (*Exit, error) {
 	if err := m.wait(ctx); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	hung := m.hung[id]
-	var code *int32
+	var exit *Exit
 	for _, c := range m.containers {
-		if c.ID == id {
-			code = c.ExitCode
+		if c.ID == id && c.ExitCode != nil {
+			exit = &Exit{Code: *c.ExitCode, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt}
 		}
 	}
 	m.mu.Unlock()
@@ -109,7 +109,7 @@ func (m *model) ExitCode(ctx context.Context, id string) (*int32, error) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	return code, nil
+	return exit, nil
 }
 
 func (m *model) Events(ctx context.Context, opened func(), handle func(RuntimeEvent)) error {
@@ -209,10 +209,10 @@ func (m *model) step(pod types.UID, id string, to State) {
 	i := slices.IndexFunc(m.containers, func(c *Container) bool { return c.ID == id })
 	switch to {
 	case StateRunning:
-		m.containers[i].State = StateRunning
+		m.containers[i].State, m.containers[i].StartedAt = StateRunning, time.Now()
 		m.send(EventStarted, id)
 	case StateExited:
-		m.containers[i].State, m.containers[i].ExitCode = StateExited, new(int32(len(id)))
+		m.containers[i].State, m.containers[i].ExitCode, m.containers[i].FinishedAt = StateExited, new(int32(len(id))), time.Now()
 		m.send(EventStopped, id)
 	case StateNone:
 		m.containers = slices.Delete(m.containers, i, i+1)

@@ -38,6 +38,25 @@ type known struct {
 	since, changed time.Time
 }
 
+// started returns when the container started, as the runtime says, or was created. If the clock of the runtime can't be right,
+// it is when the container was first reported.
+func (k *known) started() time.Time {
+	at := cmp.Or(k.StartedAt, k.CreatedAt)
+	if at.Unix() <= 0 || at.After(k.changed) {
+		return k.since
+	}
+	return at
+}
+
+// end returns when a container that was removed at some time had ended, as the runtime says. If it does not say so, or its clock
+// can't be right, it is when it was removed.
+func (c *Container) end(removed time.Time) time.Time {
+	if c.FinishedAt.IsZero() || c.FinishedAt.Before(c.CreatedAt) || c.FinishedAt.After(removed) {
+		return removed
+	}
+	return c.FinishedAt
+}
+
 func newRecords() *records {
 	return &records{
 		pods: make(map[types.UID]*record), owner: make(map[string]types.UID), gone: make(map[string]time.Time),
@@ -132,19 +151,23 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 			}
 			events = append(events, e)
 		}
+		before := rec.containers[id]
 		if c.to == StateNone {
 			delete(rec.containers, id)
-			if r.owner[id] == uid { // otherwise another pod has the ID by now
+			if k := before; r.owner[id] == uid { // otherwise another pod has the ID by now
 				delete(r.owner, id)
 				r.gone[id] = at
-				r.ended.add(Found{UID: uid, Namespace: rec.namespace, Name: rec.name, Container: c.container, Ended: at})
+				r.ended.add(Found{
+					UID: uid, Namespace: rec.namespace, Name: rec.name, Container: c.container,
+					Started: k.started(), Ended: c.container.end(at), removed: at,
+				})
 			}
 			continue
 		}
 		k := &known{Container: c.container, since: at, changed: at}
 		k.State = c.to
-		if before := rec.containers[id]; before != nil {
-			k.since = before.since
+		if before != nil {
+			k.since, k.StartedAt = before.since, cmp.Or(k.StartedAt, before.StartedAt)
 		}
 		rec.containers[id] = k
 		r.owner[id] = uid

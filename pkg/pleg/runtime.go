@@ -15,8 +15,8 @@ var ErrNoEvents = errors.New("the runtime has no event stream")
 type Runtime interface {
 	// Pods lists every pod that has a sandbox or a container, in any state.
 	Pods(ctx context.Context) ([]*Pod, error)
-	// ExitCode returns the exit code of an exited container, or nil if the container is gone.
-	ExitCode(ctx context.Context, containerID string) (*int32, error)
+	// Exit returns how an exited container ended, or nil if the container is gone.
+	Exit(ctx context.Context, containerID string) (*Exit, error)
 	// Events calls opened when the stream is open, and then handle for each event, one at a time. Both return at once.
 	// When the stream breaks, Events returns the error. It is ErrNoEvents if the runtime has no event stream.
 	Events(ctx context.Context, opened func(), handle func(RuntimeEvent)) error
@@ -62,8 +62,16 @@ type Container struct {
 	// sandboxes.
 	Attempt   uint32
 	CreatedAt time.Time
+	// StartedAt and FinishedAt are zero if the runtime has not told them. A list does not.
+	StartedAt, FinishedAt time.Time
 	// ExitCode is set after the container exited and the exit code was read.
 	ExitCode *int32
+}
+
+// Exit is the end of a container. A time is zero if it is not known.
+type Exit struct {
+	Code                  int32
+	StartedAt, FinishedAt time.Time
 }
 
 // RuntimeEventType is the type of an event of the runtime.

@@ -126,11 +126,11 @@ type heldEach struct {
 	released map[string]chan struct{}
 }
 
-func (h *heldEach) ExitCode(ctx context.Context, id string) (*int32, error) {
+func (h *heldEach) Exit(ctx context.Context, id string) (*Exit, error) {
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-h.released[id]:
-		return h.model.ExitCode(ctx, id)
+		return h.model.Exit(ctx, id)
 	}
 }

@@ -48,7 +48,7 @@ func (a *crashed) pod() *pleg.Pod {
 }
 
 func (a *crashed) Pods(context.Context) ([]*pleg.Pod, error) { return []*pleg.Pod{a.pod()}, nil }
-func (a *crashed) ExitCode(ctx context.Context, _ string) (*int32, error) {
+func (a *crashed) Exit(ctx context.Context, _ string) (*pleg.Exit, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -57,7 +57,7 @@ func (a *crashed) ExitCode(ctx context.Context, _ string) (*int32, error) {
 	if a.never {
 		return nil, errors.New("broken")
 	}
-	return new(int32), nil
+	return new(pleg.Exit), nil
 }
 
 func (a *crashed) Events(ctx context.Context, opened func(), handle func(pleg.RuntimeEvent)) error {

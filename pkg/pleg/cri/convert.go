@@ -65,6 +65,14 @@ func group(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 	return pods
 }
 
+// timeOf returns a time of the runtime; zero if it does not know it.
+func timeOf(nanoseconds int64) time.Time {
+	if nanoseconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanoseconds)
+}
+
 func sandboxState(s runtimeapi.PodSandboxState) pleg.State {
 	if s == runtimeapi.PodSandboxState_SANDBOX_READY {
 		return pleg.StateRunning
@@ -94,10 +102,7 @@ var eventTypes = map[runtimeapi.ContainerEventType]pleg.RuntimeEventType{
 // convertEvent converts an event. It returns false for an unknown type.
 func convertEvent(e *runtimeapi.ContainerEventResponse) (pleg.RuntimeEvent, bool) {
 	kind, known := eventTypes[e.GetContainerEventType()]
-	event := pleg.RuntimeEvent{Type: kind, ContainerID: e.GetContainerId()}
-	if at := e.GetCreatedAt(); at > 0 {
-		event.At = time.Unix(0, at)
-	}
+	event := pleg.RuntimeEvent{Type: kind, ContainerID: e.GetContainerId(), At: timeOf(e.GetCreatedAt())}
 	s := e.GetPodSandboxStatus()
 	m := s.GetMetadata()
 	if m == nil {
@@ -114,11 +119,11 @@ func convertEvent(e *runtimeapi.ContainerEventResponse) (pleg.RuntimeEvent, bool
 	for _, c := range e.GetContainersStatuses() {
 		container := pleg.Container{
 			ID: c.GetId(), Name: c.GetMetadata().GetName(), State: containerState(c.GetState()),
-			Attempt: c.GetMetadata().GetAttempt(), CreatedAt: time.Unix(0, c.GetCreatedAt()),
+			Attempt: c.GetMetadata().GetAttempt(), CreatedAt: time.Unix(0, c.GetCreatedAt()), StartedAt: timeOf(c.GetStartedAt()),
 		}
 		if container.State == pleg.StateExited {
 			code := c.GetExitCode()
-			container.ExitCode = &code
+			container.ExitCode, container.FinishedAt = &code, timeOf(c.GetFinishedAt())
 		}
 		event.Pod.Containers = append(event.Pod.Containers, container)
 	}

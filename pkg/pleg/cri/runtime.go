@@ -118,11 +118,11 @@ func (r *Runtime) Pods(ctx context.Context) ([]*pleg.Pod, error) {
 	return group(sandboxes.GetItems(), containers.GetContainers()), nil
 }
 
-// ExitCode requests the exit code of a container. It returns nil if the container is gone.
-func (r *Runtime) ExitCode(ctx context.Context, containerID string) (*int32, error) {
+// Exit requests how a container ended. It returns nil if the container is gone.
+func (r *Runtime) Exit(ctx context.Context, containerID string) (*pleg.Exit, error) {
 	resp, err := r.client.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: containerID})
 	if status.Code(err) == codes.NotFound {
-		return nil, nil //nolint:nilnil // the container is gone, and its exit code unknown
+		return nil, nil //nolint:nilnil // the container is gone, and its end unknown
 	}
 	if err != nil {
 		return nil, fmt.Errorf("requesting the status of container %s: %w", containerID, err)
@@ -130,8 +130,8 @@ func (r *Runtime) ExitCode(ctx context.Context, containerID string) (*int32, err
 	if resp.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
 		return nil, fmt.Errorf("requesting the exit code of container %s: expected an exited container, got state %v", containerID, resp.GetStatus().GetState())
 	}
-	code := resp.GetStatus().GetExitCode()
-	return &code, nil
+	s := resp.GetStatus()
+	return &pleg.Exit{Code: s.GetExitCode(), StartedAt: timeOf(s.GetStartedAt()), FinishedAt: timeOf(s.GetFinishedAt())}, nil
 }
 
 // Events receives the events of the runtime. containerd before 2.0 gives each event to only one of its clients, and the kubelet

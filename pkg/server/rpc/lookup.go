@@ -153,7 +153,7 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 		if c := p.Container; c != nil {
 			pod.Container = &v1alpha1.LookupContainer{
 				Id: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State, ExitCode: c.ExitCode,
-				Restarts: uint32(c.Restarts), Ended: timestamp(c.Ended),
+				Restarts: uint32(c.Restarts), Started: timestamp(c.Started), Ended: timestamp(c.Ended),
 			}
 		}
 		if p.Pod != nil {

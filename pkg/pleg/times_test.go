@@ -1,0 +1,108 @@
+package pleg
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The times of a container are those of the runtime, if they can be right. Otherwise they are those of what was observed.
+func TestTimesOfTheRuntime(t *testing.T) {
+	at := func(seconds int64) time.Time { return time.Unix(1e9+seconds, 0) }
+	var none time.Time
+	const observed, removed = 100, 200
+	for name, test := range map[string]struct {
+		created, started, finished time.Time
+		wantStarted, wantEnded     time.Time
+	}{
+		"all":                        {at(1), at(2), at(50), at(2), at(50)},
+		"no start":                   {at(1), none, at(50), at(1), at(50)},
+		"no end":                     {at(1), at(2), none, at(2), at(removed)},
+		"nothing":                    {none, none, none, at(observed), at(removed)},
+		"created at 0":               {time.Unix(0, 0), none, none, at(observed), at(removed)},
+		"created before 1970":        {time.Unix(-5, 0), none, none, at(observed), at(removed)},
+		"a start in the future":      {at(1), at(9e8), none, at(observed), at(removed)},
+		"an end in the future":       {at(1), at(2), at(9e8), at(2), at(removed)},
+		"an end before the creation": {at(50), at(51), at(2), at(51), at(removed)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := known{Container: Container{CreatedAt: test.created, StartedAt: test.started, FinishedAt: test.finished}, since: at(observed), changed: at(observed)}
+			if got := k.started(); !got.Equal(test.wantStarted) {
+				t.Errorf("started %v, want %v", got, test.wantStarted)
+			}
+			if got := k.end(at(removed)); !got.Equal(test.wantEnded) {
+				t.Errorf("ended %v, want %v", got, test.wantEnded)
+			}
+		})
+	}
+}
+
+// A container that was removed is found for a minute after that, with the time at which it had ended.
+func TestEndsOfRemovedContainers(t *testing.T) {
+	for _, noEvents := range []bool{false, true} {
+		t.Run(fmt.Sprintf("events %t", !noEvents), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newModel(1)
+				m.noEvents = noEvents
+				r := read(t, Options{Runtime: m})
+				pass(5 * time.Second)
+				const containers = 100
+				begin := time.Now()
+				for i := range containers {
+					m.steps("p", fmt.Sprint("c", i), StateCreated, StateRunning)
+				}
+				pass(10 * time.Second)
+				ended := time.Now()
+				for i := range containers {
+					m.step("p", fmt.Sprint("c", i), StateExited)
+				}
+				pass(time.Hour)
+				m.mu.Lock()
+				m.containers = nil // one list lacks them all
+				m.mu.Unlock()
+				pass(3 * time.Second)
+				for i := range containers {
+					found, known := r.FindContainer(fmt.Sprint("c", i))
+					if !known || !found.Started.Equal(begin) || !found.Ended.Equal(ended) {
+						t.Fatalf("container %d: found %t, started %v, ended %v; want %v, %v", i, known, found.Started, found.Ended, begin, ended)
+					}
+				}
+				if pod, known := r.FindPod("p"); !known || !pod.Ended.Equal(ended) {
+					t.Errorf("pod: found %t, ended %v", known, pod.Ended)
+				}
+				pass(KnownAfterEnd)
+				if _, known := r.FindContainer("c0"); known {
+					t.Error("found after a minute")
+				}
+				if _, known := r.FindPod("p"); known {
+					t.Error("the pod is found after a minute")
+				}
+				if e := r.records.ended; len(e.containers)+len(e.pods)+len(e.order) > 0 {
+					t.Errorf("%d containers, %d pods, %d in order are left", len(e.containers), len(e.pods), len(e.order))
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+// Of containers that are removed at once, as many as limits.md says are found, and their pods.
+func TestHowManyRemovedContainersAreFound(t *testing.T) {
+	g := New(Options{})
+	now := time.Now()
+	const more = 10
+	for i := range maxEnded + more {
+		uid := types.UID(fmt.Sprint("p", i/2))
+		g.records.ended.add(Found{UID: uid, Container: Container{ID: fmt.Sprint("c", i)}, Ended: now, removed: now})
+	}
+	for i := range maxEnded + more {
+		_, found := g.FindContainer(fmt.Sprint("c", i))
+		_, pod := g.FindPod(types.UID(fmt.Sprint("p", i/2)))
+		if found != (i >= more) || pod != found {
+			t.Fatalf("container %d: found %t, its pod %t", i, found, pod)
+		}
+	}
+}
