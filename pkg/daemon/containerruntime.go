@@ -174,11 +174,13 @@ func (r *runtime) uninspected() map[types.UID]time.Time {
 func runtimePod(p *pleg.Pod) v1alpha1.RuntimePod {
 	pod := v1alpha1.RuntimePod{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Source: p.Source}
 	newest := make(map[string]*pleg.Container)
-	for i := range p.Containers { // the oldest first
-		c := &p.Containers[i]
-		if c.Sandbox {
-			pod.CreatedAt = &c.CreatedAt
-		} else {
+	var sandbox *pleg.Container
+	newer := func(c, than *pleg.Container) bool { return than == nil || c.Attempt >= than.Attempt } // a clock can be set back
+	for i := range p.Containers {                                                                   // the oldest first
+		switch c := &p.Containers[i]; {
+		case c.Sandbox && newer(c, sandbox):
+			sandbox, pod.CreatedAt = c, &c.CreatedAt
+		case !c.Sandbox && newer(c, newest[c.Name]):
 			newest[c.Name] = c
 		}
 	}

@@ -159,3 +159,17 @@ func TestTheWatchdogDoesNotDependOnTheRuntime(t *testing.T) {
 		t.Errorf("the status is %q", status)
 	}
 }
+
+// After the clock was set back, the live attempt has an earlier creation time than the dead one.
+func TestTheNewestAttempt(t *testing.T) {
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	p := runtimePod(&pleg.Pod{Containers: []pleg.Container{
+		{ID: "c2", Name: "c", Attempt: 2, State: pleg.StateRunning, CreatedAt: at(1)},
+		{ID: "s1", Sandbox: true, Attempt: 1, State: pleg.StateRunning, CreatedAt: at(1)},
+		{ID: "s0", Sandbox: true, State: pleg.StateExited, CreatedAt: at(50)},
+		{ID: "c1", Name: "c", Attempt: 1, State: pleg.StateExited, CreatedAt: at(60)},
+	}})
+	if len(p.Containers) != 1 || p.Containers[0].ID != "c2" || p.Ready != 1 || !p.CreatedAt.Equal(at(1)) {
+		t.Errorf("got %+v", p)
+	}
+}

@@ -33,13 +33,21 @@ var (
 )
 
 // ParseCgroup returns the containers that a cgroup names, the outermost first. There are several if a container runs
-// containers itself. It accepts a path, and the lines of /proc/PID/cgroup.
+// containers itself. It accepts a path, and the lines of /proc/PID/cgroup. The monitor of a container is not in it, so its cgroup
+// names the container only if nothing else does.
 func ParseCgroup(s string) []CgroupContainer {
+	if found := parseCgroup(s, false); len(found) > 0 {
+		return found
+	}
+	return parseCgroup(s, true)
+}
+
+func parseCgroup(s string, monitors bool) []CgroupContainer {
 	var best []CgroupContainer
 	for line := range strings.Lines(s) {
 		// cgroups(7): a zombie can be in a cgroup that was removed.
 		path := strings.TrimSuffix(strings.TrimSpace(line), " (deleted)")
-		if found := parseCgroupPath(path); rank(found) > rank(best) {
+		if found := parseCgroupPath(path, monitors); rank(found) > rank(best) {
 			best = found
 		}
 	}
@@ -63,7 +71,7 @@ func rank(found []CgroupContainer) int {
 	return best
 }
 
-func parseCgroupPath(path string) []CgroupContainer {
+func parseCgroupPath(path string, monitors bool) []CgroupContainer {
 	var found []CgroupContainer
 	var pod types.UID
 	kubepods := false
@@ -83,7 +91,7 @@ func parseCgroupPath(path string) []CgroupContainer {
 		switch {
 		case m == nil:
 			continue
-		case strings.HasSuffix(m[1], "conmon"): // the monitor that CRI-O starts for a container
+		case strings.HasSuffix(m[1], "conmon") && !monitors: // the monitor that CRI-O starts for a container
 			continue
 		}
 		found = append(found, CgroupContainer{m[2], pod})

@@ -96,7 +96,10 @@ var cgroups = []struct{ name, lines, want string }{
 		"@" + uid},
 	{"CRI-O, the monitor of a container, outside of the pod",
 		"0::/system.slice/crio-conmon-" + inner + ".scope",
-		""},
+		inner + "@"},
+	{"CRI-O, the monitor in one hierarchy, the container in another",
+		"11:pids:/system.slice/crio-conmon-" + outer + ".scope\n10:memory:/crio-" + inner + ".scope",
+		inner + "@"},
 
 	// cri-dockerd, and Docker itself.
 	{"Docker, v1, cgroupfs",
@@ -111,7 +114,7 @@ var cgroups = []struct{ name, lines, want string }{
 	{"Docker without Kubernetes, cgroupfs", "12:pids:/docker/" + inner, inner + "@"},
 	{"Docker without Kubernetes, systemd", "0::/system.slice/docker-" + inner + ".scope", inner + "@"},
 	{"Podman", "0::/machine.slice/libpod-" + inner + ".scope/container", inner + "@"},
-	{"Podman, the monitor", "0::/machine.slice/libpod-conmon-" + inner + ".scope", ""},
+	{"Podman, the monitor", "0::/machine.slice/libpod-conmon-" + inner + ".scope", inner + "@"},
 
 	// Sandboxed runtimes.
 	{"Kata Containers", "3:net_prio,net_cls:/kubepods/pod" + uid + "/kata_" + inner, inner + "@" + uid},

@@ -77,6 +77,10 @@ func TestSeveralAttempts(t *testing.T) {
 	l.run("c").want(t, "Running "+allReady+" c=running<End3:3*4!")
 	slices.Reverse(l.containers)
 	l.want(t, "Running "+allReady+" c=running<End3:3*4!")
+	for _, c := range l.containers { // the clock was set back before each attempt
+		c.CreatedAt = -c.GetCreatedAt()
+	}
+	l.want(t, "Running "+allReady+" c=running<End3:3*4!")
 }
 
 // The runtime may keep no dead container, as if the kubelet had removed them.

@@ -20,7 +20,8 @@ const (
 	maxAttempts            int = 2
 )
 
-// runtimeStatus is a record, ordered as in the kubelet: the newest first.
+// runtimeStatus is a record, ordered with the newest first. Attempts count before times, because a clock can be set back. The
+// kubelet orders by the creation time alone.
 //
 // kubelet: pkg/kubelet/kuberuntime/helpers.go podSandboxByCreatedThenID.
 type runtimeStatus struct {
@@ -39,6 +40,7 @@ func newRuntimeStatus(record *Record) runtimeStatus {
 	})
 	slices.SortFunc(status.containers, func(a, b *runtimeapi.ContainerStatus) int {
 		return cmp.Or(
+			cmp.Compare(restartCount(b), restartCount(a)),
 			cmp.Compare(b.GetCreatedAt(), a.GetCreatedAt()),
 			cmp.Compare(a.GetId(), b.GetId()),
 		)

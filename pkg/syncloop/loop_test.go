@@ -213,6 +213,7 @@ func TestOrphansWaitForTheirSources(t *testing.T) {
 		{UID: "of-file", Name: "of-file", Source: "file"}, {UID: "of-http", Name: "of-http", Source: "http"},
 		{UID: "of-api", Name: "of-api", Source: "api"}, {UID: "of-nobody", Name: "of-nobody"}, {UID: "other", Name: "other", Source: "other"},
 	}
+	inRuntime := append(slices.Clone(all), &pleg.Pod{UID: "without-a-name"}) // never listed: nobody can say what it is
 	for name, test := range map[string]struct {
 		sources, seen []string
 		want          string
@@ -227,7 +228,7 @@ func TestOrphansWaitForTheirSources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := run(t, test.sources...)
-				h.events.pods.Store(&all)
+				h.events.pods.Store(&inRuntime)
 				for _, source := range test.seen {
 					h.send(config.ADD, source, "pod-of-"+source)
 				}

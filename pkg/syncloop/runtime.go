@@ -77,8 +77,8 @@ func (l *Loop) findOrphans(ctx context.Context) {
 	defer l.found.Store(found)
 	ready := l.sourcesReady.AllReady()
 	for _, p := range pods { // by UID
-		if _, wanted := l.pods.get(p.UID); wanted || l.isOfKubelet(p) {
-			continue
+		if _, wanted := l.pods.get(p.UID); wanted || p.Name == "" || l.isOfKubelet(p) {
+			continue // without a name, only a container of it is left
 		}
 		if !ready && (p.Source == "" || !l.sourcesReady.KindReady(config.SourceKind(p.Source))) {
 			found.Waiting++

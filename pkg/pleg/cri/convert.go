@@ -22,6 +22,12 @@ const (
 	containerNameLabel = "io.kubernetes.container.name"
 )
 
+// uidOf returns the UID of the pod of a sandbox. Other clients of CRI than a kubelet can leave it empty. Then each sandbox is a
+// pod of its own.
+func uidOf(m *runtimeapi.PodSandboxMetadata, sandboxID string) string {
+	return cmp.Or(m.GetUid(), sandboxID)
+}
+
 // group groups sandboxes and containers by pod.
 func group(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) []*pleg.Pod {
 	pods := make([]*pleg.Pod, 0, len(sandboxes))
@@ -41,7 +47,7 @@ func group(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 		if m == nil {
 			continue
 		}
-		p := pod(m.GetUid(), m.GetNamespace(), m.GetName())
+		p := pod(uidOf(m, s.GetId()), m.GetNamespace(), m.GetName())
 		p.Source = cmp.Or(p.Source, s.GetAnnotations()[config.ConfigSourceAnnotationKey])
 		bySandbox[s.GetId()] = p
 		p.Containers = append(p.Containers, pleg.Container{
@@ -109,7 +115,7 @@ func convertEvent(e *runtimeapi.ContainerEventResponse) (pleg.RuntimeEvent, bool
 		return event, known // the sandbox is gone
 	}
 	event.Pod = &pleg.Pod{
-		UID: types.UID(m.GetUid()), Namespace: m.GetNamespace(), Name: m.GetName(),
+		UID: types.UID(uidOf(m, s.GetId())), Namespace: m.GetNamespace(), Name: m.GetName(),
 		Source: s.GetAnnotations()[config.ConfigSourceAnnotationKey],
 		Containers: []pleg.Container{{
 			ID: s.GetId(), Sandbox: true, State: sandboxState(s.GetState()),
