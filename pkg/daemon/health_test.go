@@ -1,6 +1,7 @@
 package daemon_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -23,7 +24,7 @@ type healthRow struct{ fault, livez, readyz, problem, alert string }
 // healthTable returns the rows, without their markup.
 func healthTable(t *testing.T, root string) (rows []healthRow) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs/how-to/operate.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "how-to", "operate.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,21 +47,21 @@ func healthTable(t *testing.T, root string) (rows []healthRow) {
 
 // fault configures a daemon before it runs, and then makes a fault. Both are optional.
 type fault struct {
-	configure, make func(t *testing.T, r *reloadable)
+	configure, make func(r *reloadable)
 }
 
 // withRuntime is a fault of the runtime, with a short threshold.
-func withRuntime(runtime func(t *testing.T, c *fakecri.Runtime)) fault {
+func withRuntime(runtime func(c *fakecri.Runtime)) fault {
 	var c *fakecri.Runtime
 	return fault{
-		func(t *testing.T, r *reloadable) {
-			c = fakecri.Start(t)
+		func(r *reloadable) {
+			c = fakecri.Start(r.t)
 			r.config.ContainerRuntimeEndpoint = c.Socket
 			r.config.PLEGRelistPeriod, r.config.PLEGRelistThreshold = every(100*time.Millisecond), every(time.Second)
 		},
-		func(t *testing.T, _ *reloadable) {
-			testutil.Until(t, "a list", func() bool { return c.Calls("ListContainers") > 0 })
-			runtime(t, c)
+		func(r *reloadable) {
+			testutil.Until(r.t, "a list", func() bool { return c.Calls("ListContainers") > 0 })
+			runtime(c)
 		},
 	}
 }
@@ -69,48 +70,45 @@ func withRuntime(runtime func(t *testing.T, c *fakecri.Runtime)) fault {
 func stoppedLoop() fault {
 	stop := make(chan struct{})
 	return fault{
-		func(_ *testing.T, r *reloadable) { r.prepare = func() { r.StopLoop(stop, 5*time.Second) } },
-		func(*testing.T, *reloadable) { close(stop) },
+		func(r *reloadable) { r.prepare = func() { r.StopLoop(stop, 5*time.Second) } },
+		func(*reloadable) { close(stop) },
 	}
 }
 
 // faults are the faults of the table.
 func faults() map[string]fault {
-	replaceByFile := func(t *testing.T, path string) {
-		t.Helper()
-		if err := os.Rename(path, path+".away"); err != nil {
-			t.Fatal(err)
+	must := func(r *reloadable, err error) {
+		if err != nil {
+			r.t.Fatal(err)
 		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	}
+	replaceByFile := func(path string) error {
+		return errors.Join(os.Rename(path, path+".away"), os.WriteFile(path, nil, 0o600))
 	}
 	return map[string]fault{
 		"none":                               {},
 		"the sync loop stops for 30 seconds": stoppedLoop(),
-		"a source has not delivered its first set": {func(_ *testing.T, r *reloadable) {
+		"a source has not delivered its first set": {func(r *reloadable) {
 			r.config.StaticPodURL, r.unready = "http://127.0.0.1:1/", true
 		}, nil},
-		"a source can't be read, after its first set": {nil, func(t *testing.T, r *reloadable) {
-			if err := os.RemoveAll(r.config.StaticPodPath); err != nil {
-				t.Fatal(err)
-			}
+		"a source can't be read, after its first set": {nil, func(r *reloadable) {
+			must(r, os.RemoveAll(r.config.StaticPodPath))
 		}},
-		"a manifest is rejected": {nil, func(t *testing.T, r *reloadable) {
-			if err := os.WriteFile(filepath.Join(r.config.StaticPodPath, "bad.yaml"), []byte("kind: [\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+		"a manifest is rejected": {nil, func(r *reloadable) {
+			must(r, os.WriteFile(filepath.Join(r.config.StaticPodPath, "bad.yaml"), []byte("kind: [\n"), 0o600))
 		}},
-		"updates can't be stored in the state directory": {func(_ *testing.T, r *reloadable) {
+		"updates can't be stored in the state directory": {func(r *reloadable) {
 			r.config.StateDir = filepath.Join(r.dir, "state")
-		}, func(t *testing.T, r *reloadable) {
-			replaceByFile(t, r.config.StateDir)
+		}, func(r *reloadable) {
+			must(r, replaceByFile(r.config.StateDir))
 			r.write("m/another.yaml", "1")
 		}},
-		"the container runtime does not answer": withRuntime(func(_ *testing.T, c *fakecri.Runtime) { c.Hang("*") }),
-		"the endpoint is not that of a runtime": withRuntime(func(t *testing.T, c *fakecri.Runtime) { replaceByFile(t, c.Socket); c.Hang("*") }),
-		"a list of the runtime is over 16 MiB":  withRuntime(tooLarge),
-		"the runtime lists a pod, and does not describe it": withRuntime(func(_ *testing.T, c *fakecri.Runtime) {
+		"the container runtime does not answer": withRuntime(func(c *fakecri.Runtime) { c.Hang("*") }),
+		"the endpoint is not that of a runtime": {func(r *reloadable) {
+			r.config.ContainerRuntimeEndpoint, r.config.PLEGRelistThreshold = *r.config.Socket, every(2*time.Second)
+		}, nil},
+		"a list of the runtime is over 16 MiB": withRuntime(tooLarge),
+		"the runtime lists a pod, and does not describe it": withRuntime(func(c *fakecri.Runtime) {
 			c.Hang("ContainerStatus")
 			exited := fakecri.Running("c", "s", "c")
 			exited.State = runtimeapi.ContainerState_CONTAINER_EXITED
@@ -118,21 +116,21 @@ func faults() map[string]fault {
 				s.Sandboxes, s.Containers = []*runtimeapi.PodSandboxStatus{fakecri.Sandbox("s", "u", "p")}, []*fakecri.Container{exited}
 			})
 		}),
-		"the Pods API of the kubelet does not answer": {func(t *testing.T, r *reloadable) {
-			r.config.KubeletPodsAPI = new(filepath.Join(testutil.ShortDir(t), "k"))
+		"the Pods API of the kubelet does not answer": {func(r *reloadable) {
+			r.config.KubeletPodsAPI = new(filepath.Join(testutil.ShortDir(r.t), "k"))
 		}, nil},
-		"the configuration is invalid at a reload": {nil, func(t *testing.T, r *reloadable) {
+		"the configuration is invalid at a reload": {nil, func(r *reloadable) {
 			invalid := r.config
 			invalid.SyncFrequency = every(time.Millisecond)
-			if _, err := r.Reload(t.Context(), &invalid); err == nil {
-				t.Error("the reload succeeded")
+			if _, err := r.Reload(r.t.Context(), &invalid); err == nil {
+				r.t.Error("the reload succeeded")
 			}
 		}},
 	}
 }
 
 // tooLarge gives the runtime a list that is larger than a client of CRI takes.
-func tooLarge(_ *testing.T, c *fakecri.Runtime) {
+func tooLarge(c *fakecri.Runtime) {
 	large := fakecri.Running("c", "s", "c")
 	large.Annotations = map[string]string{"a": strings.Repeat("x", 17<<20)}
 	c.Change(func(s *fakecri.State) {
@@ -147,7 +145,7 @@ func TestHealthOfFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := os.ReadFile(filepath.Join(root, "deploy/monitoring/rules.yaml"))
+	rules, err := os.ReadFile(filepath.Join(root, "deploy", "monitoring", "rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,11 +164,11 @@ func TestHealthOfFaults(t *testing.T) {
 			t.Parallel()
 			r := configured(t)
 			if fault.configure != nil {
-				fault.configure(t, r)
+				fault.configure(r)
 			}
 			r.run()
 			if fault.make != nil {
-				fault.make(t, r)
+				fault.make(r)
 			}
 			testutil.Eventually(t, func() error { return r.health(t, row) })
 		})

@@ -200,7 +200,8 @@ type PodConfigdConfiguration struct {
 	PLEGRelistPeriod *metav1.Duration `json:"plegRelistPeriod,omitempty"`
 	// plegRelistThreshold is the time without an answer from the container runtime after which
 	// the status and podconfigd_pleg_healthy report it. /livez and /readyz do not depend on the
-	// runtime. It is at least twice plegRelistPeriod.
+	// runtime. It is at least twice plegRelistPeriod. Each call to the runtime may take a sixth of it,
+	// at most 30s.
 	// +flag=pleg-relist-threshold
 	// +defaultValue=3m
 	// +minimum=1s
