@@ -277,9 +277,11 @@ func readLogging(t *testing.T, opts Options, log *logBuffer) *receiver {
 				r.events = append(r.events, e)
 				pause := r.pause
 				r.mu.Unlock()
-				select {
-				case <-ctx.Done():
-				case <-time.After(pause):
+				if pause > 0 { // as in wait
+					select {
+					case <-ctx.Done():
+					case <-time.After(pause):
+					}
 				}
 			}
 		}

@@ -103,8 +103,8 @@ func randomLives(t *testing.T, seed uint64) {
 			t.Errorf("%s is %v, the events were %v", id, state, by[id])
 		}
 	}
-	if n := testutil.ToFloat64(r.metrics.dropped); (n > 0) != (seed%7 == 0 && !m.noEvents) {
-		t.Errorf("%v events were dropped", n)
+	if n := testutil.ToFloat64(r.metrics.dropped); n > 0 && (seed%7 != 0 || m.noEvents) {
+		t.Errorf("%v events were dropped, although the receiver is not slow", n)
 	}
 	if len(r.records.pods) > 5 {
 		t.Errorf("there are records of %d pods", len(r.records.pods))
