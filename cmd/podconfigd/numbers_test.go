@@ -63,6 +63,9 @@ var numbers = map[string]map[string]number{
 		"event-qps": events, "event-burst": events,
 		"v": {taken: []string{"0", "2147483647"}, refused: append(beyond, "-1", "2147483648"), help: "0 to 2147483647"},
 	},
+	"podconfigd history": {
+		"last": {taken: []string{"0", "1", "2147483647"}, refused: append([]string{"-1", "2147483648"}, beyond...), help: "0 to 2147483647"},
+	},
 	"podconfigd lookup": {
 		"wait": {
 			taken: []string{"0", "0s", "1ns", "1m"}, refused: []string{"-1ns", "-1m", "1m0.000000001s", "2562047h", "2562048h", "1e308", "1"},

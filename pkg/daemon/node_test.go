@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -165,9 +166,24 @@ func TestAddresses(t *testing.T) {
 func TestAddressesThatChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAddresses("", "node1")
-		machine, found, failure := []net.IP(nil), []net.IP(nil), error(&net.DNSError{IsNotFound: true})
-		a.machine = func() []net.IP { return machine }
-		a.lookup = func(context.Context, string, string) ([]net.IP, error) { return slices.Clone(found), failure }
+		var mu sync.Mutex // guards what the network says
+		var machine, found []net.IP
+		failure := error(&net.DNSError{IsNotFound: true})
+		network := func(addresses, ofName []net.IP, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			machine, found, failure = addresses, ofName, err
+		}
+		a.machine = func() []net.IP {
+			mu.Lock()
+			defer mu.Unlock()
+			return machine
+		}
+		a.lookup = func(context.Context, string, string) ([]net.IP, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(found), failure
+		}
 		a.route = func(net.IP) (net.IP, error) { return nil, errors.New("no default routes") }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -184,13 +200,13 @@ func TestAddressesThatChange(t *testing.T) {
 			t.Errorf("without a network, there is a problem: %s", problem)
 		}
 		one, two := net.ParseIP("192.0.2.1"), net.ParseIP("192.0.2.2")
-		machine, found, failure = []net.IP{one, two}, []net.IP{one}, nil
+		network([]net.IP{one, two}, []net.IP{one}, nil)
 		expect(missingPeriod, "[192.0.2.1]")
-		found, failure = nil, &net.DNSError{IsTimeout: true}
+		network([]net.IP{one, two}, nil, &net.DNSError{IsTimeout: true})
 		expect(addressPeriod, "[192.0.2.1]")
-		found, failure = []net.IP{two}, nil
+		network([]net.IP{one, two}, []net.IP{two}, nil)
 		expect(addressPeriod, "[192.0.2.2]")
-		machine, found, failure = []net.IP{one}, nil, &net.DNSError{IsTemporary: true}
+		network([]net.IP{one}, nil, &net.DNSError{IsTemporary: true})
 		expect(addressPeriod, "[]") // the machine does not have it any more
 		cancel()
 		<-ended

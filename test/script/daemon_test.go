@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -51,6 +52,10 @@ options:
 	// With a relist interval of an hour, changes are found by inotify, not by listing.
 	argv = append(argv, "podconfigd", "--pod-manifest-path="+path, "--hostname-override=node1",
 		"--socket="+sc.socket, "--file-check-frequency=1h", "-v=4")
+	// The daemon looks for the address of the node in the background. The node with an address has a revision.
+	if !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--config") }) {
+		argv = append(argv, "--node-ip=192.0.2.1")
+	}
 	d, err := sc.start(in, append(argv, args...))
 	if err != nil {
 		return err

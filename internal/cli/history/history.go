@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,6 +83,9 @@ With -o json, the command prints one change per line.`,
 			if len(args) > 0 {
 				opts.pod.Pod = args[0]
 			}
+			if opts.last < 0 || opts.last > math.MaxInt32 {
+				return fmt.Errorf("--last: %d is out of range: expected 0 to %d", opts.last, math.MaxInt32)
+			}
 			var c *client.Client
 			if opts.stateDir == "" {
 				var err error
@@ -100,7 +104,7 @@ With -o json, the command prints one change per line.`,
 	f.StringVar(&opts.Since, "since", "", "Show changes since a time, for example 2026-01-02T15:04:05Z, or since a period before now, for example 10m. If empty, shows all.")
 	f.StringVar(&opts.Until, "until", "", "Show changes until a time or until a period before now, in the form of --since. If empty, shows all.")
 	f.BoolVar(&opts.Newest, "newest", false, "Show the newest change first.")
-	f.IntVar(&opts.last, "last", 0, "Show only this number of changes, the last ones. If 0, shows all.")
+	f.IntVar(&opts.last, "last", 0, "Number of changes to show, the last ones: 0 to 2147483647. If 0, shows all.")
 	f.StringVar(&opts.pod.Pod, "pod", "", "Select the changes of one pod, as POD.")
 	f.StringVarP(&opts.pod.Namespace, "namespace", "n", "", "Select the changes of the pods of one namespace.")
 	f.BoolVarP(&opts.follow, "follow", "f", false, "After the history, print each further change.")
@@ -156,9 +160,6 @@ func (o *Options) selection(now time.Time) (selection history.Options, err error
 	}
 	if o.follow && (o.Until != "" || o.Newest || o.last > 0) {
 		errs = append(errs, errors.New("--follow can't be used with --until, --newest or --last: use --since"))
-	}
-	if o.last < 0 {
-		errs = append(errs, fmt.Errorf("--last: expected a number of changes, got %d", o.last))
 	}
 	if o.pod.Pod != "" {
 		name, err := o.pod.Name()
