@@ -50,7 +50,7 @@ func TestGetPodsPrintsAsKubectl(t *testing.T) {
 	t.Parallel()
 	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
 	putSorted(t, d)
-	d = e2e.Start(t, d.Dir)
+	d = e2e.Start(t, d.Dir, "--node-ip", "192.0.2.1")
 	has(t, d, len(sortedPods))
 	proxy := run(t, exec.Command(e2e.Binary, "proxy", "--socket", d.Socket, "--port", "0"))
 	address := "http://" + strings.TrimPrefix(proxy.expect(t, "Starting to serve on 127.0.0.1:")[0], "Starting to serve on ")
@@ -109,7 +109,7 @@ func TestGetPodsHasTheColumnsOfKubectl(t *testing.T) {
 	t.Parallel()
 	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
 	putSorted(t, d)
-	d = e2e.Start(t, d.Dir)
+	d = e2e.Start(t, d.Dir, "--node-ip", "192.0.2.1")
 	has(t, d, len(sortedPods))
 	kubectl := d.Kubectl(t)
 	ages := regexp.MustCompile(` \d+s( |\n)`) // a second can pass between two commands
@@ -144,7 +144,7 @@ func TestGetPodsWatchesAsKubectl(t *testing.T) {
 	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
 	putSorted(t, d)
 	state := filepath.Join(d.Dir, "state")
-	d = e2e.Start(t, d.Dir, "--state-dir", state)
+	d = e2e.Start(t, d.Dir, "--state-dir", state, "--node-ip", "192.0.2.1")
 	has(t, d, len(sortedPods))
 	kubectl := d.Kubectl(t)
 	type pair struct{ got, want *testutil.Buffer }
