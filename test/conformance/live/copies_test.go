@@ -10,12 +10,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
 // adoptedAfter is longer than podconfigd waits before it takes UIDs of a kubelet that no rules give: see package kubelet.
-const adoptedAfter = 70 * time.Second
+const adoptedAfter = 80 * time.Second
 
 // TestACopyOfTheOnlyManifest puts a copy of the only static pod beside its manifest. The kubelet runs the pod of the copy, because its
 // file name is the last. podconfigd serves the original and never gives it the UID of the copy, also if it is edited. The status says
@@ -57,6 +58,7 @@ func (w *world) copies(t *testing.T, minor string) {
 		t.Errorf("the original has UID %s, want %s", got, first)
 	}
 
+	w.begin()
 	edited := strings.Replace(string(data), "{name: plain}", "{name: plain, labels: {edited: \"1\"}}", 1)
 	testutil.WriteFile(t, original, edited)
 	testutil.Eventually(t, func() error {
@@ -74,6 +76,11 @@ func (w *world) copies(t *testing.T, minor string) {
 		}
 		if got := w.ourUID(t); got == theirs || got != want {
 			t.Fatalf("the original has UID %s, want %s; the copy has %s", got, want, theirs)
+		}
+	}
+	for _, l := range w.lines() { // also for a moment
+		if op := l.update.Op; (op == v1alpha1.OpAdd || op == v1alpha1.OpUpdate) && uids(l)[theirs] != "" {
+			t.Errorf("podconfigd gave the pod the UID of the copy: %v", l)
 		}
 	}
 	w.saysThatTheCopyRuns(t)
