@@ -28,7 +28,7 @@ type reloader struct {
 	hups <-chan os.Signal
 	load func() (*configfile.Configuration, error)
 	// loaded is the configuration that was taken last. pending has changed files of the kubelet, and refused means that the
-	// daemon did not take them.
+	// daemon did not take them. What a signal could not reload stays refused until the next reload.
 	loaded, pending *configfile.Configuration
 	refused         bool
 	// logging is the configuration of the log that is in effect.
@@ -60,6 +60,7 @@ func (r *reloader) run(ctx context.Context, d *daemon.Daemon) {
 		case <-ctx.Done():
 			return
 		case <-r.hups:
+			r.pending, r.refused = nil, false
 			loaded, err := r.load()
 			r.reload(ctx, d, loaded, err)
 		case <-ticker.C:
@@ -73,21 +74,23 @@ func (r *reloader) follow(ctx context.Context, d *daemon.Daemon) {
 	next, err := r.loaded.Follow()
 	switch {
 	case next == nil:
-		if r.refused { // the change was taken back
+		if r.refused {
 			d.Refused(nil)
+			r.successful.Set(1)
+			klog.FromContext(ctx).Info("The change of the configuration of the kubelet was taken back")
 		}
 		r.pending, r.refused = nil, false
 	case r.pending == nil || !r.pending.SameKubelet(next):
 		r.pending, r.refused = next, false
 	case !r.refused:
 		klog.FromContext(ctx).Info("The configuration of the kubelet has changed")
-		r.reload(ctx, d, next, err)
+		r.refused = !r.reload(ctx, d, next, err)
 	}
 }
 
 // reload takes a configuration, unless there is an error, and logs one line: what changed and what needs a restart, or
-// why nothing changed.
-func (r *reloader) reload(ctx context.Context, d *daemon.Daemon, loaded *configfile.Configuration, err error) {
+// why nothing changed. It reports whether the configuration is taken.
+func (r *reloader) reload(ctx context.Context, d *daemon.Daemon, loaded *configfile.Configuration, err error) bool {
 	done := d.Reloading(ctx)
 	defer done()
 	logger := klog.FromContext(ctx)
@@ -95,7 +98,7 @@ func (r *reloader) reload(ctx context.Context, d *daemon.Daemon, loaded *configf
 	if err == nil {
 		changed, needRestart, err = r.apply(ctx, d, loaded)
 	}
-	if r.refused = err != nil; !r.refused {
+	if err == nil {
 		r.loaded, r.pending = loaded, nil
 	}
 	if ctx.Err() == nil {
@@ -113,6 +116,7 @@ func (r *reloader) reload(ctx context.Context, d *daemon.Daemon, loaded *configf
 		r.success.SetToCurrentTime()
 		logger.Info("Reloaded the configuration", "changed", changed, "needRestart", needRestart)
 	}
+	return err == nil
 }
 
 // apply gives the daemon the configuration, and returns the fields that changed, and those that need a

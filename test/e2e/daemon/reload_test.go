@@ -225,8 +225,31 @@ func TestFilesOfTheKubeletThatChange(t *testing.T) {
 	problems("the changed configuration can't be used: " + filepath.Join(dir, "d", "20.conf") + ":4: syncFrequency")
 	put("d/20.conf", "staticPodPath: "+filepath.Join(dir, "b"))
 	problems("")
+	lastReload(t, d, "1")
+	put("d/20.conf", "staticPodPath: [")
+	problems("the changed configuration can't be used: " + filepath.Join(dir, "d", "20.conf") + ":3: ")
+	lastReload(t, d, "0")
+	put("d/20.conf", "staticPodPath: "+filepath.Join(dir, "b")) // as before
+	logged(t, d, `"The change of the configuration of the kubelet was taken back"`)
+	problems("")
+	lastReload(t, d, "1")
 	if err := os.Remove(filepath.Join(dir, "d", "20.conf")); err != nil {
 		t.Fatal(err)
 	}
 	changes(t, s, "REMOVE file api-node1", "ADD file web-node1")
+	if err := d.Cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	problems("the changed configuration can't be used: " + own + ":1: ")
+	<-time.After(6 * time.Second) // the files of the kubelet are read three times, and have not changed
+	problems("the changed configuration can't be used: " + own + ":1: ")
+	lastReload(t, d, "0")
+}
+
+// lastReload fails the test if the metric of the last reload has not the value.
+func lastReload(t *testing.T, d *e2e.Daemon, want string) {
+	t.Helper()
+	if _, _, metrics := d.Ask(t, "/metrics"); !strings.Contains(metrics, "\npodconfigd_config_last_reload_successful "+want+"\n") {
+		t.Errorf("the metric of the last reload is not %s:\n%s", want, metrics)
+	}
 }
