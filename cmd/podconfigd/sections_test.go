@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The help has all that the help of cobra has, and the flags under their headings.
@@ -35,4 +39,21 @@ func TestHelp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The help has after each flag what its value is: pflag takes the first text in back quotes of the usage.
+func TestHelpNamesTheValues(t *testing.T) {
+	name := regexp.MustCompile(`^[A-Za-z0-9:=,."\[\]]*$`)
+	var look func(cmd *cobra.Command)
+	look = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			if value, _ := pflag.UnquoteUsage(flag); !name.MatchString(value) {
+				t.Errorf("%s --%s: the value is %q", cmd.CommandPath(), flag.Name, value)
+			}
+		})
+		for _, below := range cmd.Commands() {
+			look(below)
+		}
+	}
+	look(newRootCommand())
 }

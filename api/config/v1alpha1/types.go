@@ -39,7 +39,7 @@ type PodConfigdConfiguration struct {
 	// staticPodPath and fileSources with such a name are not read. An item can have several
 	// patterns, with commas in between. The kubelet has no such option: beside a kubelet, it reads
 	// these files.
-	// +help=Can be repeated. `*` is any text, `?` is one character, and `[a-z]` is one of these.
+	// +help=In a `PATTERN`, * is any text, ? is one character, and [a-z] is one of these. Can be repeated.
 	// +flag=ignore-manifests
 	// +reload=sources
 	IgnoreManifests []string `json:"ignoreManifests,omitempty"`
