@@ -14,6 +14,9 @@ const (
 	// foreignHold is how long creation stays stopped after the last mirror pod of another client is gone. A kubelet would
 	// create it again in less time.
 	foreignHold = 2 * time.Minute
+	// If another client deletes a mirror pod again within deletedAgain, it interferes. One deletion is none: a person can
+	// delete a mirror pod, and an apiserver that is restored from a backup loses some. A kubelet creates it again too.
+	deletedAgain = 2 * time.Minute
 	// After another client interfered with a mirror pod of podconfigd, creation stays stopped for firstHold. The time
 	// doubles with each further interference, up to lastHold.
 	firstHold = 10 * time.Minute
@@ -29,7 +32,7 @@ type guard struct {
 	foreignSeen  time.Time
 	foreignGone  time.Time
 
-	// interfered says how another client interfered with a mirror pod; empty if none did. owner is the UID of the node
+	// interfered says how another client interfered with a mirror pod, and what to do; empty if none did. owner is the UID of the node
 	// that owned the mirror pod. If the node has another UID now, the interference does not count: the garbage collector
 	// deletes the mirror pods of the earlier node.
 	interfered string
@@ -49,7 +52,7 @@ func (g *guard) sawForeign(now time.Time, name types.NamespacedName) {
 	g.foreign, g.foreignSeen, g.foreignGone = name, now, time.Time{}
 }
 
-// sawInterference records that another client deleted a mirror pod, or wrote its status.
+// sawInterference records that another client deletes a mirror pod again and again, or writes its status.
 func (g *guard) sawInterference(now time.Time, how string, owner types.UID, fights bool) {
 	if g.interfered == "" || now.After(g.until) {
 		if now.Sub(g.until) > g.hold {
@@ -86,7 +89,7 @@ func (g *guard) check(now time.Time, node *v1.Node) (stop *v1alpha1.MirrorStop, 
 	case g.interfered != "":
 		until := g.until
 		return &v1alpha1.MirrorStop{
-			Reason: g.interfered + ", so a kubelet manages this node; stop the kubelet, or turn off --create-mirror-pods",
+			Reason: g.interfered + ", or turn off --create-mirror-pods",
 			Since:  g.since, Until: &until,
 		}, g.fights
 	}

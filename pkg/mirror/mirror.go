@@ -92,6 +92,8 @@ type entry struct {
 	since       time.Time
 	// kept is the UID of a deleted mirror pod that the apiserver keeps because of its finalizers.
 	kept types.UID
+	// lost is when another client last deleted the mirror pod.
+	lost time.Time
 	// made is the mirror pod that was created. It is nil once the apiserver source has it.
 	made   *v1.Pod
 	madeAt time.Time

@@ -123,8 +123,10 @@ func TestNoNodeNoMirrorPod(t *testing.T) {
 		// The garbage collector deletes the pods of a node that is gone, before or after that
 		// is known here.
 		w.remove("a")
+		w.expect(second, "create a")
+		w.remove("a")
 		w.expect(second)
-		w.stopped("another client deleted the mirror pod default/a")
+		w.stopped("another client deleted the mirror pod default/a twice within two minutes")
 		w.setNode("second")
 		w.expect(second, "create a")
 		w.stopped("")
@@ -145,16 +147,27 @@ func TestAnotherClientDeletesMirrorPods(t *testing.T) {
 		w.seen("api", "http")
 		w.expect(second, "create a", "create b")
 		w.remove("a")
+		w.expect(second, "create a")
+		w.remove("b") // another pod
+		w.expect(2*time.Minute, "create b")
+		w.remove("a") // later
+		w.expect(second, "create a")
+		w.stopped("")
+		w.remove("a")
 		w.expect(9 * time.Minute)
-		w.stopped("another client deleted the mirror pod default/a")
+		w.stopped("another client deleted the mirror pod default/a twice within two minutes")
 		if until := w.status().Stopped.Until; until == nil || time.Until(*until) > 2*time.Minute {
 			t.Errorf("stopped until %v", until)
 		}
 		w.expect(2*time.Minute, "create a")
 		w.stopped("")
 		// The next time, it waits twice as long.
-		w.change("b", func(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
-		w.expect(19*time.Minute, "delete b") // it does not stay in Terminating
+		terminate := func(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
+		w.change("b", terminate)
+		w.expect(second, "delete b", "create b") // it does not stay in Terminating
+		w.stopped("")
+		w.change("b", terminate)
+		w.expect(19*time.Minute, "delete b")
 		w.stopped("another client deleted the mirror pod default/b")
 		w.expect(2*time.Minute, "create b")
 		// What is deleted because its static pod is gone does not count.
@@ -285,11 +298,30 @@ func TestAnotherClientDeletesAtOnce(t *testing.T) {
 		w.quiet = false
 		w.show("a")
 		w.remove("a")
+		w.quiet = true
+		w.expect(second, "create a")
+		w.quiet = false
+		w.show("a")
+		w.remove("a")
 		w.expect(second)
 		w.stopped("another client deleted the mirror pod default/a")
 		if s := w.status(); s.Pods != 0 {
 			t.Errorf("%d mirror pods", s.Pods)
 		}
+	})
+}
+
+// An apiserver that is restored from a backup can lose all mirror pods at once.
+func TestAllMirrorPodsAreLost(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.put(config.ADD, "file", staticPod("a", "1", v1.PodStatus{}))
+		w.put(config.ADD, "file", staticPod("b", "2", v1.PodStatus{}))
+		w.seen("api", "http")
+		w.expect(second, "create a", "create b")
+		w.remove("a")
+		w.remove("b")
+		w.expect(time.Hour, "create a", "create b")
+		w.stopped("")
 	})
 }
 
@@ -300,6 +332,8 @@ func TestTwoDaemons(t *testing.T) {
 		w.put(config.ADD, "file", staticPod("b", "2", v1.PodStatus{}))
 		w.seen("api", "http")
 		w.expect(second, "create a", "create b")
+		w.remove("a")
+		w.expect(second, "create a")
 		w.remove("a")
 		for _, name := range []string{"a", "c"} { // "a" has another hash, "c" no static pod
 			others := staticPod(name, "", v1.PodStatus{})

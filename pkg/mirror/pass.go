@@ -94,7 +94,7 @@ func (p *pass) isMade(uid types.UID) bool {
 }
 
 // vanished handles a mirror pod that is gone, or is being deleted. If its static pod is unchanged and the Manager did not
-// delete the mirror pod, another client did.
+// delete the mirror pod, another client did. The first time, it is created again.
 func (p *pass) vanished(now time.Time, uid types.UID) {
 	k, was := p.known[uid]
 	if !was || p.deletions[uid] != nil {
@@ -103,7 +103,12 @@ func (p *pass) vanished(now time.Time, uid types.UID) {
 	if s, wanted := p.book.statics[k.name]; !wanted || hashOf(s.pod) != k.hash {
 		return
 	}
-	p.guard.sawInterference(now, fmt.Sprintf("another client deleted the mirror pod %s", k.name), k.owner, false)
+	e := p.entries[k.name] // known mirror pods have one
+	if !e.lost.IsZero() && now.Sub(e.lost) <= deletedAgain {
+		p.guard.sawInterference(now, fmt.Sprintf("another client deleted the mirror pod %s twice within two minutes; "+
+			"stop that client, such as a kubelet or another podconfigd for this node", k.name), k.owner, false)
+	}
+	e.lost = now
 }
 
 // current returns the mirror pod of a name: that of the apiserver source, or the one that was just created.

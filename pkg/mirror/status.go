@@ -87,7 +87,7 @@ func (p *pass) patchStatus(ctx context.Context, static, mirror *v1.Pod) (*v1.Pod
 		return nil, errReplaced
 	case config.KubeletWroteStatus(present):
 		now := time.Now()
-		p.guard.sawInterference(now, fmt.Sprintf("a kubelet writes the status of the mirror pod %s", nameOf(static)), ownerOf(mirror), true)
+		p.guard.sawInterference(now, fmt.Sprintf("a kubelet writes the status of the mirror pod %s, so it manages this node; stop the kubelet", nameOf(static)), ownerOf(mirror), true)
 		p.stop, p.quiet = p.guard.check(now, p.node)
 		p.again(p.guard.wake())
 		return nil, nil

@@ -204,8 +204,7 @@ func (m *mirrors) duringFault(method, fault, faulty string, withStatus bool) {
 	}
 }
 
-// After an apiserver forgot the mirror pods, because it was restored from a backup, they come back when the time in which a kubelet
-// could have deleted them is over.
+// After an apiserver forgot the mirror pods, because it was restored from a backup, they are created again at once.
 func TestForgottenMirrorPods(t *testing.T) {
 	manageMirrors(t, func(m *mirrors) {
 		want := map[string]string{}
@@ -216,7 +215,7 @@ func TestForgottenMirrorPods(t *testing.T) {
 		m.wait(10 * time.Second)
 		m.complete(true, want)
 		m.forget()
-		m.wait(11 * time.Minute)
+		m.wait(10 * time.Second)
 		m.complete(true, want)
 	})
 }

@@ -268,10 +268,14 @@ func mirrorPodsOfAnotherClient(t *testing.T, c *cluster, _ *components.Runtime) 
 		t.Fatal(err)
 	}
 
-	// After a restart, the mirror pods are created. Another client deletes one.
+	// After a restart, the mirror pods are created. Another client deletes one, and again the next one.
 	d = d.Again(t, func() {}, "--kubeconfig", kubeconfig, "--hostname-override", "mirror2", "--create-mirror-pods")
 	made := c.mirror(t, "web-mirror2", "of podconfigd", exists)
 	mirrorStatus(t, d, "two mirror pods", func(s *v1alpha1.MirrorStatus) bool { return s.Pods == 2 && s.Stopped == nil })
+	if err := c.delete(t.Context(), made.Name, 0); err != nil {
+		t.Fatal(err)
+	}
+	c.mirror(t, made.Name, "after its deletion", func(pod *v1.Pod) bool { return pod != nil && pod.UID != made.UID })
 	if err := c.delete(t.Context(), made.Name, 0); err != nil {
 		t.Fatal(err)
 	}
