@@ -255,8 +255,14 @@ func (l *Lookup) knows(uid types.UID) bool {
 
 // findPod adds the pod of the sources with a UID, unless it is hidden. It reports whether there is such a pod.
 func (l *Lookup) findPod(q *Query, uid types.UID, f *finding) (known bool) {
+	name := ""
+	if l.runtime != nil {
+		if recorded, ok := l.runtime.FindPod(uid); ok && recorded.Name != "" {
+			name = recorded.Namespace + "/" + recorded.Name
+		}
+	}
 	l.pods.read(f.answer, func() {
-		versions := l.pods.ofUID(uid)
+		versions := l.pods.ofUID(uid, name)
 		known = versions != nil
 		l.add(q, versions, f)
 	})

@@ -31,8 +31,9 @@ type pods struct {
 	revision int64
 	buffer   []*journal.Set
 	byUID    map[types.UID]*journal.Pod
-	// byStatic has mirror pods by the UID of their static pods.
-	byStatic map[types.UID]*journal.Pod
+	// byStatic has the pods that are annotated as mirror pods, by the UID of the static pod that the annotation names. Everybody
+	// who may create pods can write the annotation: see mirrorOf.
+	byStatic map[types.UID][]*journal.Pod
 	// byIP has the pods that the Kubernetes API shows, and the mirror pods.
 	byIP map[netip.Addr][]*journal.Pod
 	// ended has the removed pods, the oldest first. endedUIDs has their UIDs.
@@ -52,7 +53,7 @@ type endedPod struct {
 func newPods(j *journal.Journal) *pods {
 	return &pods{
 		journal: j, waiting: make(map[any][]chan struct{}),
-		byUID: make(map[types.UID]*journal.Pod), endedUIDs: make(map[types.UID]struct{}), byStatic: make(map[types.UID]*journal.Pod), byIP: make(map[netip.Addr][]*journal.Pod),
+		byUID: make(map[types.UID]*journal.Pod), endedUIDs: make(map[types.UID]struct{}), byStatic: make(map[types.UID][]*journal.Pod), byIP: make(map[netip.Addr][]*journal.Pod),
 	}
 }
 
@@ -78,7 +79,7 @@ func (p *pods) has(uid types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.syncLocked()
-	return p.ofUID(uid) != nil
+	return p.ofUID(uid, "") != nil
 }
 
 func (p *pods) syncLocked() <-chan struct{} {
@@ -140,10 +141,11 @@ func (p *pods) restart() {
 func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
 	if before != nil {
 		delete(p.byUID, before.Object.UID)
-		if uid, mirror := staticUID(before); mirror && p.byStatic[uid] != nil && p.byStatic[uid].Object.UID == before.Object.UID {
-			delete(p.byStatic, uid)
-		}
-		if isMirror(before) {
+		if uid, mirror := staticUID(before); mirror {
+			p.byStatic[uid] = without(p.byStatic[uid], before)
+			if len(p.byStatic[uid]) == 0 {
+				delete(p.byStatic, uid)
+			}
 			p.dropIPs(before)
 		}
 		if after == nil {
@@ -155,7 +157,7 @@ func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
 		p.byUID[after.Object.UID] = after
 		p.wake(after.Object.UID)
 		if uid, mirror := staticUID(after); mirror {
-			p.byStatic[uid] = after
+			p.byStatic[uid] = append(p.byStatic[uid], after)
 			p.wake(uid)
 			p.addIPs(after)
 		}
@@ -182,11 +184,16 @@ func (p *pods) addIPs(pod *journal.Pod) {
 
 func (p *pods) dropIPs(pod *journal.Pod) {
 	for _, ip := range ips(pod.Object) {
-		rest := slices.DeleteFunc(p.byIP[ip], func(other *journal.Pod) bool { return other.Object.UID == pod.Object.UID })
+		rest := without(p.byIP[ip], pod)
 		if p.byIP[ip] = rest; len(rest) == 0 {
 			delete(p.byIP, ip)
 		}
 	}
+}
+
+// without removes the pod with the UID of another from a list.
+func without(list []*journal.Pod, pod *journal.Pod) []*journal.Pod {
+	return slices.DeleteFunc(list, func(other *journal.Pod) bool { return other.Object.UID == pod.Object.UID })
 }
 
 // end adds a removed pod.

@@ -20,35 +20,71 @@ type version struct {
 }
 
 // ofUID returns the pod with a UID, or the mirror pod of the static pod with that UID, with its versions; none if the UID is
-// not known.
-func (p *pods) ofUID(uid types.UID) []version {
-	if pod := cmp.Or(p.byUID[uid], p.byStatic[uid]); pod != nil {
+// not known. name is the name of the pod in the runtime; empty if it is not known.
+func (p *pods) ofUID(uid types.UID, name string) []version {
+	if pod := p.byUID[uid]; pod != nil {
 		return p.versions(version{Pod: pod})
 	}
+	ended := p.endedOf(func(e *endedPod) bool { return e.Object.UID == uid })
+	if ended != nil {
+		name = nameOf(ended.Pod)
+	}
+	if mirror := p.mirrorOf(uid, name); mirror != nil {
+		return p.versions(version{Pod: mirror})
+	}
+	if ended == nil {
+		ended = p.endedOf(func(e *endedPod) bool { return isMirrorOf(e.Pod, uid, name) })
+	}
+	if ended == nil {
+		return nil
+	}
+	return p.versions(version{ended.Pod, &ended.at})
+}
+
+// endedOf returns the pod that was removed last of those that match; nil if there is none.
+func (p *pods) endedOf(match func(e *endedPod) bool) *endedPod {
 	now := time.Now()
 	for _, e := range slices.Backward(p.ended) {
-		if static, mirror := staticUID(e.Pod); now.Sub(e.at) <= knownAfterEnd && (e.Object.UID == uid || mirror && static == uid) {
-			return p.versions(version{e.Pod, &e.at})
+		if now.Sub(e.at) <= knownAfterEnd && match(&e) {
+			return &e
 		}
 	}
 	return nil
 }
 
+// mirrorOf returns the mirror pod of the static pod with a UID and a name. Without a name, it is the first one with the
+// annotation.
+func (p *pods) mirrorOf(uid types.UID, name string) *journal.Pod {
+	for _, mirror := range p.byStatic[uid] {
+		if name == "" || nameOf(mirror) == name {
+			return mirror
+		}
+	}
+	return nil
+}
+
+// isMirrorOf reports whether a pod is the mirror pod of the static pod with a UID and a name, or an empty name for any.
+func isMirrorOf(pod *journal.Pod, uid types.UID, name string) bool {
+	static, mirror := staticUID(pod)
+	return mirror && static == uid && (name == "" || nameOf(pod) == name)
+}
+
+func nameOf(pod *journal.Pod) string { return pod.Object.Namespace + "/" + pod.Object.Name }
+
 // versions returns what a pod can be shown as, the best first, and the pod itself last. A mirror pod and its static pod are one
-// pod, which has the identity of the static pod. A client that does not see the static pod may see the mirror pod.
+// pod, which has the identity of the static pod. They have the same name: a pod with another name that is annotated as the mirror
+// pod is none. A client that does not see the static pod may see the mirror pod.
 func (p *pods) versions(v version) []version {
 	uid, mirror := staticUID(v.Pod)
 	if !mirror {
 		return []version{v}
 	}
-	if static := p.byUID[uid]; static != nil {
+	if static := p.byUID[uid]; static != nil && nameOf(static) == nameOf(v.Pod) {
 		return []version{{Pod: static}, v}
 	}
 	if v.ended != nil {
-		for _, e := range slices.Backward(p.ended) {
-			if e.Object.UID == uid {
-				return []version{{e.Pod, &e.at}, v}
-			}
+		if e := p.endedOf(func(e *endedPod) bool { return e.Object.UID == uid && nameOf(e.Pod) == nameOf(v.Pod) }); e != nil {
+			return []version{{e.Pod, &e.at}, v}
 		}
 	}
 	return []version{v}
@@ -68,7 +104,8 @@ func (p *pods) ofIP(ip netip.Addr, found func([]version)) {
 	}
 	now := time.Now()
 	for _, e := range slices.Backward(p.ended) {
-		if static, mirror := staticUID(e.Pod); mirror && p.byUID[static] != nil || p.byStatic[e.Object.UID] != nil {
+		static, mirror := staticUID(e.Pod)
+		if present := p.byUID[static]; mirror && present != nil && nameOf(present) == nameOf(e.Pod) || p.mirrorOf(e.Object.UID, nameOf(e.Pod)) != nil {
 			continue // its static pod, or its mirror pod, is present
 		}
 		if now.Sub(e.at) <= knownAfterEnd && slices.Contains(ips(e.Object), ip) {
@@ -80,7 +117,7 @@ func (p *pods) ofIP(ip netip.Addr, found func([]version)) {
 // mirror returns the mirror pod whose status is the best that is known of a pod; nil if there is none with an IP, or if the
 // runtime or the kubelet gave the pod a status.
 func (p *pods) mirror(pod *journal.Pod) *journal.Pod {
-	if mirror := p.byStatic[pod.Object.UID]; mirror != nil && pod.Status == nil && len(ips(mirror.Object)) > 0 {
+	if mirror := p.mirrorOf(pod.Object.UID, nameOf(pod)); mirror != nil && pod.Status == nil && len(ips(mirror.Object)) > 0 {
 		return mirror
 	}
 	return nil
