@@ -1,12 +1,18 @@
 package file
 
 import (
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
 )
 
 // exhaust uses all file descriptors of the process until free is called. A test that
@@ -63,4 +69,30 @@ func TestNoDescriptorLeft(t *testing.T) {
 	free()
 	h.expect("a=2")
 	h.awaitMessage("")
+}
+
+// A source without descriptors can't list its path either. Its first set still waits for the files that it could not open.
+func TestNoDescriptorLeftForTheFirstSet(t *testing.T) {
+	path := t.TempDir()
+	testutil.WriteFile(t, filepath.Join(path, "a.yaml"), podtest.Manifest("a", "1"))
+	s := New(Options{Path: path, Decoder: manifest.NewDecoder("node1")})
+	sets := make(chan config.SourceSet, 1)
+	take := func(change follow.Change) (sent int) {
+		changed := s.take(t.Context(), change)
+		s.keep()
+		if err := s.send(t.Context(), changed, config.Event{}, sets); err != nil {
+			t.Fatal(err)
+		}
+		return len(sets)
+	}
+	listed := follow.Change{Listed: true, Dir: true, Names: []string{"a.yaml"}}
+	free := exhaust(t)
+	sent := take(listed) + take(follow.Change{Err: &fs.PathError{Op: "open", Path: path, Err: syscall.EMFILE}}) + take(follow.Change{})
+	free()
+	if sent > 0 {
+		t.Errorf("a set of %d pods is sent before a manifest can be read", len((<-sets).Pods))
+	}
+	if take(listed) != 1 || len((<-sets).Pods) != 1 {
+		t.Error("no set with the pod is sent when the manifest can be read")
+	}
 }

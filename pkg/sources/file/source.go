@@ -211,8 +211,8 @@ func (s *Source) isOutdated() bool {
 }
 
 // send sends the set if it changed. With the first set, the source counts as seen. So the
-// first set waits for files that could not be read yet, until a restored pod whose file is missing is removed, and for a
-// single file that is not good yet.
+// first set waits for files that could not be read yet, until a restored pod whose file is missing is removed, for a path
+// that can no longer be read, and for a single file that is not good yet.
 //
 // kubelet: pkg/kubelet/config/file.go listConfig.
 func (s *Source) send(ctx context.Context, changed bool, event config.Event, sets chan<- config.SourceSet) error {
@@ -220,7 +220,7 @@ func (s *Source) send(ctx context.Context, changed bool, event config.Event, set
 		s.set.Event() // of changes that changed nothing
 		return nil
 	}
-	if !s.sent && (!s.known || s.set.Unread() || s.set.Unusable()) {
+	if !s.sent && (!s.known || s.lost || s.set.Unread() || s.set.Unusable()) {
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -250,7 +250,7 @@ func (s *Source) unavailable(ctx context.Context, err error) {
 			logger.Info("The manifest path does not exist yet; until it does, the source has no pods")
 		}
 		s.board.WasRead()
-		s.known, s.absent = true, true
+		s.known, s.absent, s.lost = true, true, false
 		s.board.update(func(status *v1alpha1.FileStatus) { status.Absent = true })
 		return
 	}
