@@ -9,6 +9,9 @@ import (
 	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 )
 
+// podKind finds the kind of a pod, also in a YAML document after the first.
+var podKind = lazyregexp.New(`(?m)^["']?kind["']?[ \t]*:[ \t]*["']?Pod["']?[ \t\r]*(?:#.*)?$`)
+
 // objectKey finds a key that Kubernetes objects begin with.
 var objectKey = lazyregexp.New(`(?m)(?:^|[{,])[ \t]*["']?(?:apiVersion|kind)["']?[ \t]*:`)
 
@@ -21,6 +24,9 @@ func (t *text) foreign(refused *Error, data []byte) bool {
 		return !objectKey().Match(bytes.ReplaceAll(t.Data, []byte{0}, nil)) // UTF-16 has them between the letters
 	case refused.Reason != ReasonNotAPod:
 		return false
+	}
+	if podKind().Match(t.Data) {
+		return false // the pod is in a document that a kubelet does not read
 	}
 	var object map[string]any
 	if json.Unmarshal(data, &object) != nil {

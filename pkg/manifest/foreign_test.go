@@ -48,6 +48,9 @@ func TestForeign(t *testing.T) {
 		"UTF-16 without a mark":             {"k\x00i\x00n\x00d\x00:\x00 \x00P\x00o\x00d\x00", false},
 		"a text in UTF-16 without a mark":   {"w\x00o\x00r\x00d\x00", true},
 		"another text with one of the keys": {"hello\n  kind: of a text: yes", false},
+		"a pod after an empty document":     {"---\n# web\n---\napiVersion: v1\nkind: Pod", false},
+		"a pod after another object":        {"apiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\n\"kind\": 'Pod' # web", false},
+		"other objects, one for pods":       {"apiVersion: v1\nkind: ConfigMap\n---\nkind: PodDisruptionBudget\n", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := NewDecoder("node1").DecodeFile("/m/f", []byte(test.data))
