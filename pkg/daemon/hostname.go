@@ -46,8 +46,8 @@ var errNamed = errors.New("the machine has a name")
 
 // AwaitName waits until the machine has a name of its own, for at most a minute. The names and UIDs of static pods, and the state
 // directory, belong to the name of the node, so no source is read yet. Meanwhile, the sockets answer: the status says what is
-// missing, and /readyz fails. Without a service manager that has the sockets, that is: their clients wait. A configuration that is
-// not valid is not an error: New returns it.
+// missing, and /readyz fails. Without a service manager that has the sockets, that is: their clients wait. If the configuration is
+// not valid or an address is in use, it does not wait, and returns the error.
 func AwaitName(ctx context.Context, c Config) error { //nolint:gocritic // it is called once, like New
 	logger := klog.FromContext(ctx)
 	name, _ := c.unnamed()
@@ -57,7 +57,13 @@ func AwaitName(ctx context.Context, c Config) error { //nolint:gocritic // it is
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	ended := make(chan error, 1)
-	go func() { ended <- c.serveUnnamed(waiting) }()
+	go func() {
+		err := c.serveUnnamed(waiting)
+		if err != nil {
+			stop(err) // there is nothing to wait for
+		}
+		ended <- err
+	}()
 	stop(c.awaitName(waiting))
 	err := <-ended
 	switch name, is := c.unnamed(); {
@@ -95,7 +101,7 @@ func (c Config) serveUnnamed(ctx context.Context) error { //nolint:gocritic // i
 	}
 	d, err := New(c)
 	if err != nil {
-		return nil //nolint:nilerr // New returns it again
+		return err
 	}
 	err = d.Run(ctx)
 	if ctx.Err() != nil {
