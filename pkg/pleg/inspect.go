@@ -3,6 +3,7 @@ package pleg
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +18,8 @@ type inspection struct {
 }
 
 // reconcile updates the record of a pod from a list, and emits the changes. If a change needs an exit code, another
-// goroutine requests it first. Until it has the code, the record does not change. If more lists come, the newest one waits.
+// goroutine requests it first. Until it has the code, the record does not change. If more lists come, the newest one waits. If
+// the request fails, the record has the other containers of the pod nevertheless.
 //
 // kubelet: pkg/kubelet/pleg/generic.go reconcilePodRecord.
 func (g *Generator) reconcile(ctx context.Context, i inspection) {
@@ -42,11 +44,16 @@ func (g *Generator) reconcile(ctx context.Context, i inspection) {
 // exits returns the IDs of the exited containers whose exit code is not known.
 func exits(changes []change) (ids []string) {
 	for _, c := range changes {
-		if c.to == StateExited && !c.container.Sandbox && c.container.ExitCode == nil {
+		if unreadExit(c) {
 			ids = append(ids, c.container.ID)
 		}
 	}
 	return ids
+}
+
+// unreadExit reports whether a change is the exit of a container whose exit code is not known.
+func unreadExit(c change) bool {
+	return c.to == StateExited && !c.container.Sandbox && c.container.ExitCode == nil
 }
 
 // inspect requests the exit codes of containers of one pod. At most maxInspections do so at a time.
@@ -87,6 +94,12 @@ func (g *Generator) inspected(ctx context.Context, i inspection, found map[strin
 			})
 		}
 		g.metrics.inspectErrors.Inc()
+		if relisted {
+			i = later
+		}
+		changes := slices.DeleteFunc(g.records.compare(i.uid, i.pod, i.listed), unreadExit)
+		g.expect(changes, i.listed)
+		g.emit(g.records.apply(i.uid, i.pod, changes, i.listed))
 	} else {
 		for n := range i.pod.Containers {
 			c := &i.pod.Containers[n]

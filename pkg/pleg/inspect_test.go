@@ -194,3 +194,42 @@ func TestAFailedInspectionIsLoggedOnce(t *testing.T) {
 		}
 	})
 }
+
+// While the exit code of a container can't be read, the other containers of its pod come and go as before.
+func TestAFailedInspectionHidesNoOtherContainer(t *testing.T) {
+	for name, runtime := range map[string]func(*model) Runtime{
+		"refused": func(m *model) Runtime { return &refusing{m} },
+		"hung":    func(m *model) Runtime { return &held{model: m, released: make(chan struct{})} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := exited()
+				r := read(t, Options{Runtime: runtime(m), RelistOnly: true})
+				const long = defaultCallTimeout + 3*DefaultRelistPeriod
+				pass(long)
+				m.step("a", "next", StateCreated)
+				m.step("a", "next", StateRunning)
+				pass(long)
+				expect(t, r, "ContainerStarted a/next")
+				if found, ok := r.FindContainer("next"); !ok || found.Container.State != StateRunning {
+					t.Errorf("the container that runs is not found: %+v", found)
+				}
+				if _, known := r.Pod("a"); known {
+					t.Error("the pod is known, without the container that exited")
+				}
+				if len(r.Uninspected()) != 1 {
+					t.Error("the pod is inspected")
+				}
+				m.step("a", "next", StateNone)
+				pass(2 * long)
+				expect(t, r, "ContainerDied a/next", "ContainerRemoved a/next")
+				m.step("a", "c-a", StateNone)
+				pass(2 * long)
+				if pod, known := r.Pod("a"); pod != nil || !known || len(r.Uninspected()) != 0 {
+					t.Errorf("after the pod has gone: %v, %t, %v", pod, known, r.Uninspected())
+				}
+				r.stop()
+			})
+		})
+	}
+}
