@@ -189,7 +189,7 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wanted.read, wanted.since = time.Now(), time.Time{}
+	wanted.read = time.Now()
 }
 
 // Uninspected returns the pods whose record can't be read, and since when: an attempt failed, or takes longer than
@@ -229,11 +229,13 @@ func (r *Recorder) take(ctx context.Context, uid types.UID, pod *pleg.Pod) (pods
 	return reading, nil
 }
 
-// report logs the first error of a pod after a success.
+// report notes how an attempt ended. It logs the first error of a pod after a success.
 func (r *Recorder) report(ctx context.Context, pod *requested, err error) {
 	r.mu.Lock()
 	again := pod.failed
-	pod.failed = err != nil
+	if pod.failed = err != nil; !pod.failed {
+		pod.since = time.Time{}
+	}
 	r.mu.Unlock()
 	if err != nil && !again && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "Failed to read the state of a pod from the runtime, retrying", "after", recordRetry)

@@ -324,3 +324,20 @@ func TestUninspectedWhileItHangs(t *testing.T) {
 		stop()
 	})
 }
+
+// A receiver that is late says nothing about the runtime.
+func TestInspectedWhileNobodyReceives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Reader: new(recordReader), Pod: func(uid types.UID) (*pleg.Pod, bool) { return &pleg.Pod{UID: uid}, true }})
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		r.Request("a")
+		pass(time.Minute)
+		if got := r.Uninspected(); len(got) > 0 {
+			t.Errorf("the runtime has answered, and %v are not inspected", got)
+		}
+		cancel()
+		<-done
+	})
+}
