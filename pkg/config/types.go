@@ -220,9 +220,10 @@ func IsOwnMirrorPod(pod *v1.Pod) bool {
 	return own && value != AdoptedMirror
 }
 
-// KubeletWroteStatus reports by managedFields whether a kubelet has written the status of a pod.
+// KubeletWroteStatus reports by managedFields whether a kubelet has written the status of a pod. Everybody with the right to
+// change pods can write managedFields, but no status: the result is no proof if podconfigd has written a status too.
 func KubeletWroteStatus(pod *v1.Pod) bool {
-	return slices.ContainsFunc(pod.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+	return pod.Status.StartTime != nil && slices.ContainsFunc(pod.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager == "kubelet" && f.Subresource == "status"
 	})
 }

@@ -318,11 +318,13 @@ func TestMirrorPods(t *testing.T) {
 			Namespace: "default", Name: "web-node1", UID: uid, CreationTimestamp: metav1.Time{Time: time.Unix(int64(m), 0)}, Annotations: map[string]string{v1.MirrorPodAnnotationKey: string(pod.UID)},
 		}, Status: v1.PodStatus{StartTime: new(metav1.Now())}}
 	}
-	own := mirror(33, "own")
-	own.Annotations[config.OwnMirrorAnnotationKey] = ""
-	w.finder.MirrorPod(own, false)
-	w.read("web")
-	w.want(manifest.Base, SourceBase)
+	for _, mark := range []string{"", config.AdoptedMirror} { // podconfigd wrote the status, and everybody can write managedFields
+		own := mirror(33, "own")
+		own.Annotations[config.OwnMirrorAnnotationKey] = mark
+		w.finder.MirrorPod(own, false)
+		w.read("web")
+		w.want(manifest.Base, SourceBase)
+	}
 
 	created := mirror(34, "1")
 	created.Status.StartTime = nil // everybody can create it

@@ -43,7 +43,7 @@ func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod
 	patch, err := statusPatch(static, mirror)
 	if err == nil && patch != nil {
 		var written *v1.Pod
-		if written, err = p.patchStatus(ctx, static, mirror); written != nil {
+		if written, err = p.patchStatus(ctx, e, static, mirror); written != nil {
 			e.written, e.writtenAt = &written.Status, time.Now()
 			p.metrics.requests.WithLabelValues(opStatus).Inc()
 		}
@@ -74,8 +74,9 @@ func isOutdated(err error) bool {
 }
 
 // patchStatus writes the status of a static pod to its mirror pod, and returns the mirror pod after that. It requests the
-// mirror pod first, because the one of the source can be old. It returns nil if a kubelet writes the status.
-func (p *pass) patchStatus(ctx context.Context, static, mirror *v1.Pod) (*v1.Pod, error) {
+// mirror pod first, because the one of the source can be old. It returns nil if a kubelet has replaced the status that it wrote
+// last.
+func (p *pass) patchStatus(ctx context.Context, e *entry, static, mirror *v1.Pod) (*v1.Pod, error) {
 	if err := p.limiter.Wait(ctx); err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (p *pass) patchStatus(ctx context.Context, static, mirror *v1.Pod) (*v1.Pod
 		return nil, err
 	case present.UID != mirror.UID:
 		return nil, errReplaced
-	case config.KubeletWroteStatus(present):
+	case e.written != nil && !equality.Semantic.DeepEqual(present.Status, *e.written) && config.KubeletWroteStatus(present):
 		now := time.Now()
 		p.guard.sawInterference(now, fmt.Sprintf("a kubelet writes the status of the mirror pod %s, so it manages this node; stop the kubelet", nameOf(static)), ownerOf(mirror), true)
 		p.stop, p.quiet = p.guard.check(now, p.node)

@@ -79,6 +79,25 @@ func TestAKubeletWritesTheStatus(t *testing.T) {
 	})
 }
 
+// Everybody with the right to change pods can write managedFields, but not a status.
+func TestForgedManagedFields(t *testing.T) {
+	bubble(t, func(w *world) {
+		forge := func(pod *v1.Pod) {
+			pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", Subresource: "status"}}
+		}
+		w.put(config.ADD, "file", staticPod("a", "1", v1.PodStatus{}))
+		w.seen("api", "http")
+		w.expect(second, "create a")
+		w.change("a", forge)
+		w.put(config.RECONCILE, "file", staticPod("a", "1", phase(v1.PodRunning)))
+		w.expect(second, "status a") // before the first status
+		w.change("a", forge)
+		w.put(config.RECONCILE, "file", staticPod("a", "1", phase(v1.PodFailed)))
+		w.expect(time.Minute, "status a") // and after it
+		w.stopped("")
+	})
+}
+
 // A field that the apiserver drops is not written again and again.
 func TestTheApiserverDropsAField(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -72,17 +72,24 @@ func TestEqualPodsKeepTheirPointers(t *testing.T) {
 // A mirror pod of podconfigd whose status a kubelet has written is marked: its status counts then. Others keep
 // their annotations.
 func TestAnAdoptedMirrorPodIsMarked(t *testing.T) {
-	for name, test := range map[string]struct{ manager, subresource, own, want string }{
-		"kubelet's status":     {"kubelet", "status", "true", config.AdoptedMirror},
-		"status of podconfigd": {"podconfigd", "status", "true", "true"},
-		"no status":            {"kubelet", "", "true", "true"},
-		"not ours":             {"kubelet", "status", "", ""},
+	for name, test := range map[string]struct {
+		manager, subresource, own, want string
+		without                         bool
+	}{
+		"kubelet's status":     {"kubelet", "status", "true", config.AdoptedMirror, false},
+		"status of podconfigd": {"podconfigd", "status", "true", "true", false},
+		"no status":            {"kubelet", "", "true", "true", false},
+		"only managedFields":   {"kubelet", "status", "true", "true", true},
+		"not ours":             {"kubelet", "status", "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, keep := range []bool{true, false} {
 				pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{}, ManagedFields: []metav1.ManagedFieldsEntry{
 					{Manager: test.manager, Subresource: test.subresource},
-				}}}
+				}}, Status: v1.PodStatus{StartTime: new(metav1.Now())}}
+				if test.without {
+					pod.Status.StartTime = nil
+				}
 				if test.own != "" {
 					pod.Annotations[config.OwnMirrorAnnotationKey] = test.own
 				}

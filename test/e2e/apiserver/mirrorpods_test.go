@@ -137,7 +137,6 @@ func forgedMirrorPods(t *testing.T, c *cluster, _ *components.Runtime) {
 		if made.Status.StartTime != nil {
 			t.Error("the apiserver takes a status from who creates the pod")
 		}
-		t.Logf("a kubelet wrote the status of %s, by its managedFields: %t", name, config.KubeletWroteStatus(made))
 		made.Status = forged.Status
 		if _, err := mallory.CoreV1().Pods("default").UpdateStatus(ctx, made, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("writing the status: %v", err)
