@@ -27,6 +27,8 @@ type podEntry struct {
 	ref, pod *v1.Pod
 	// found is the number of the last set with another pointer for this pod.
 	found uint32
+	// generation is that of the last set with ref.
+	generation uint32
 	// restored means that ref was read from disk, and not from the source.
 	restored bool
 }
@@ -44,7 +46,7 @@ type sourcePods struct {
 	byName map[podName]*podEntry
 	// last are the refs of the table, in the order of the last set.
 	last []*v1.Pod
-	// generation marks the refs of the set. It is the same for a set that differs little from the last one.
+	// generation marks the entries of the set. It is the same for a set that differs little from the last one.
 	generation uint32
 	// sets counts the sets.
 	sets uint32
@@ -52,6 +54,7 @@ type sourcePods struct {
 
 func newSourcePods(size int) *sourcePods {
 	return &sourcePods{
+		refs:   make(refTable, size),
 		byUID:  make(map[types.UID]*podEntry, size),
 		byName: make(map[podName]*podEntry, size),
 
@@ -192,13 +195,13 @@ func (p *sourcePods) clash(fresh []*v1.Pod) bool {
 }
 
 // inSet reports whether the pointer of the entry is in the set that is being merged.
-func (p *sourcePods) inSet(entry *podEntry) bool { return p.refs.generation(entry.ref) == p.generation }
+func (p *sourcePods) inSet(entry *podEntry) bool { return entry.generation == p.generation }
 
 // replace stores ref as the last version of the entry from the source.
 func (p *sourcePods) replace(entry *podEntry, ref *v1.Pod) {
 	name := nameOf(ref)
 	if entry.ref != nil {
-		p.refs.remove(entry.ref)
+		delete(p.refs, entry.ref)
 		if before := nameOf(entry.ref); before != name && p.byName[before] == entry {
 			delete(p.byName, before)
 		}
@@ -213,7 +216,7 @@ func (p *sourcePods) replace(entry *podEntry, ref *v1.Pod) {
 // sweep removes the entries of those refs that are not in the last set.
 func (p *sourcePods) sweep(left []*v1.Pod, result *mergeResult) {
 	for _, entry := range p.refs.absent(left, p.generation) {
-		p.refs.remove(entry.ref)
+		delete(p.refs, entry.ref)
 		if name := nameOf(entry.ref); p.byName[name] == entry {
 			delete(p.byName, name)
 		}

@@ -349,11 +349,11 @@ func fuzzPod(key [2]byte) *v1.Pod {
 // checkIndexes compares the three indexes of a source.
 func checkIndexes(t *testing.T, p *sourcePods) {
 	t.Helper()
-	if p.refs.size != len(p.byUID) || len(p.byName) != len(p.byUID) {
-		t.Fatalf("%d by pointer, %d by UID, %d by name", p.refs.size, len(p.byUID), len(p.byName))
+	if len(p.refs) != len(p.byUID) || len(p.byName) != len(p.byUID) {
+		t.Fatalf("%d by pointer, %d by UID, %d by name", len(p.refs), len(p.byUID), len(p.byName))
 	}
 	for entry := range maps.Values(p.byUID) {
-		if p.refs.entries[p.refs.slot(entry.ref)] != entry || p.byName[nameOf(entry.ref)] != entry {
+		if p.refs[entry.ref] != entry || p.byName[nameOf(entry.ref)] != entry {
 			t.Fatalf("pod %s is not found by its pointer and name", entry.ref.Name)
 		}
 	}
