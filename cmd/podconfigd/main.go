@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/internal/cli"
-	_ "github.com/podconfigd/podconfigd/internal/hangup" // ignores SIGHUP until here
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -23,10 +22,9 @@ func main() { os.Exit(run()) }
 
 // run runs the command and returns its exit code.
 func run() int {
+	signal.Ignore(syscall.SIGHUP) // only the daemon has a configuration to reload
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Only the daemon has a configuration to reload.
-	signal.Ignore(syscall.SIGHUP)
 	stderr := printable.Writer(os.Stderr) // errors have texts of others
 	root := newRootCommand()
 	root.SetErr(stderr)

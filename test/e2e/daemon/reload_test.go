@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -157,28 +156,6 @@ func TestSIGHUPReloads(t *testing.T) {
 	}
 	if log := d.Log.String(); strings.Count(log, "Could not reload") != 1 {
 		t.Error("the log has other failures")
-	}
-}
-
-// SIGHUP is ignored before the packages are initialized that take long: in that time, it would end the daemon.
-func TestSIGHUPAtTheStart(t *testing.T) {
-	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), e2e.Binary, "version")
-	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	var order []string
-	for line := range strings.Lines(string(out)) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "init" {
-			order = append(order, fields[1])
-		}
-	}
-	at := slices.IndexFunc(order, func(name string) bool { return strings.HasSuffix(name, "/internal/hangup") })
-	late := slices.IndexFunc(order, func(name string) bool { return strings.HasPrefix(name, "k8s.io/") })
-	if at < 0 || at > 40 || late < at {
-		t.Errorf("of %d packages, that which ignores SIGHUP is number %d, and the first of Kubernetes number %d", len(order), at, late)
 	}
 }
 
