@@ -4,7 +4,10 @@ package main
 
 import (
 	"context"
+	"runtime"
+	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,9 +15,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/internal/cli"
 	"github.com/podconfigd/podconfigd/internal/configfile"
-	"github.com/podconfigd/podconfigd/internal/resident"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 )
@@ -106,11 +109,22 @@ func runDaemon(ctx context.Context, d *daemon.Daemon, r *reloader) error {
 	running, stop := context.WithCancel(klog.NewContext(ctx, klog.Background()))
 	var others sync.WaitGroup
 	others.Go(func() { r.run(running, d) })
-	others.Go(func() { resident.Keep(running) })
+	others.Go(func() { freeMemory(running) })
 	err := d.Run(running)
 	stop()
 	others.Wait()
 	return ended(ctx, err)
+}
+
+// startTime is how long a start takes at most, with few exceptions.
+const startTime = 10 * time.Second
+
+// freeMemory gives the memory back that only the start needed.
+func freeMemory(ctx context.Context) {
+	if await.For(ctx, startTime) == nil {
+		runtime.GC() // what is in pools is garbage after two collections
+		debug.FreeOSMemory()
+	}
 }
 
 // ended returns the error, unless the context ended, which is a normal stop.

@@ -136,10 +136,8 @@ func (f Form) Level() Level {
 	return f.handle.Value().level
 }
 
-var samePod = deepequal.Of[v1.Pod]()
-
 // Equal reports whether two pods are the same.
-func Equal(a, b *v1.Pod) bool { return a == b || samePod(a, b) }
+func Equal(a, b *v1.Pod) bool { return a == b || deepequal.Equal(a, b) }
 
 // Same reports whether two forms of a pod show the same. It ignores the version in the
 // apiserver and the generation, which also change if something hidden changes.
@@ -149,7 +147,7 @@ func Same(a, b *v1.Pod) bool {
 	}
 	x, y := *a, *b
 	x.ResourceVersion, x.Generation, x.ManagedFields = y.ResourceVersion, y.Generation, y.ManagedFields
-	return samePod(&x, &y)
+	return deepequal.Equal(&x, &y)
 }
 
 // Apply returns the pod in this form; nil for None. It does not change the pod. The result shares

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/deepequal"
@@ -44,7 +43,7 @@ const (
 // kubelet: pkg/kubelet/config/config.go checkAndUpdatePod.
 func checkAndUpdatePod(existing, ref *v1.Pod) (*v1.Pod, change) {
 	if !podsDifferSemantically(existing, ref) {
-		if sameStatus(&existing.Status, &ref.Status) {
+		if deepequal.Equal(&existing.Status, &ref.Status) {
 			return existing, unchanged
 		}
 		pod := *existing
@@ -72,24 +71,15 @@ func updatedPod(existing, ref *v1.Pod) *v1.Pod {
 	return &pod
 }
 
-// These functions compare like reflect.DeepEqual, which the kubelet uses.
-var (
-	sameSpec    = deepequal.Of[v1.PodSpec]()
-	sameStatus  = deepequal.Of[v1.PodStatus]()
-	sameLabels  = deepequal.Of[map[string]string]()
-	sameTime    = deepequal.Of[*metav1.Time]()
-	sameSeconds = deepequal.Of[*int64]()
-)
-
 // podsDifferSemantically reports whether the versions differ in more than status and
 // local annotations. A nil list or map differs from an empty one, as in the kubelet.
 //
 // kubelet: pkg/kubelet/config/config.go podsDifferSemantically.
 func podsDifferSemantically(existing, ref *v1.Pod) bool {
-	return !sameSpec(&existing.Spec, &ref.Spec) ||
-		!sameLabels(&existing.Labels, &ref.Labels) ||
-		!sameTime(&existing.DeletionTimestamp, &ref.DeletionTimestamp) ||
-		!sameSeconds(&existing.DeletionGracePeriodSeconds, &ref.DeletionGracePeriodSeconds) ||
+	return !deepequal.Equal(&existing.Spec, &ref.Spec) ||
+		!deepequal.Equal(&existing.Labels, &ref.Labels) ||
+		!deepequal.Equal(&existing.DeletionTimestamp, &ref.DeletionTimestamp) ||
+		!deepequal.Equal(&existing.DeletionGracePeriodSeconds, &ref.DeletionGracePeriodSeconds) ||
 		!isAnnotationMapEqual(existing.Annotations, ref.Annotations)
 }
 

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// settling is the wait before memory is measured: after a minute, the daemon gives memory back. idling is how
-	// long processor time is measured after that.
+	// settling is the wait before memory is measured: the daemon gives memory back ten seconds after its start, and the
+	// runtime of Go what a change left. idling is how long processor time is measured after that.
 	settling = 70 * time.Second
 	idling   = 10 * time.Second
 )

@@ -100,7 +100,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"internal/cli/watch":   {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client"},
 		"cmd/podconfigd": {"pkg/client", "pkg/config", "pkg/daemon", "pkg/manifest", "pkg/sources/file", "pkg/sources/apiserver", "api/config/v1alpha1", "api/stream/v1alpha1",
 			"internal/cli", "internal/cli/get", "internal/cli/history", "internal/cli/lookup", "internal/cli/proxy", "internal/cli/release", "internal/cli/resync", "internal/cli/status", "internal/cli/top", "internal/cli/watch",
-			"internal/configfile", "internal/logsink", "internal/option", "internal/ownership", "internal/poddiff", "internal/resident", "internal/similar", "internal/socketpath", "internal/version"},
+			"internal/configfile", "internal/logsink", "internal/option", "internal/ownership", "internal/poddiff", "internal/similar", "internal/socketpath", "internal/version"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {
