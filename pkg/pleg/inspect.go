@@ -122,8 +122,12 @@ func (g *Generator) conclude(i inspection, changes []change, relisted bool) {
 	if !relisted || g.records.pods[i.uid] != nil {
 		delete(g.unread, i.uid)
 	}
-	if len(events) == 0 && !g.reinspect[i.uid].IsZero() && i.pod != nil {
-		events = []*PodLifecycleEvent{{ID: i.uid, Type: PodSync, Namespace: i.pod.Namespace, Name: i.pod.Name}}
+	if !g.reinspect[i.uid].IsZero() && i.pod != nil {
+		if len(events) == 0 {
+			events = []*PodLifecycleEvent{{ID: i.uid, Type: PodSync, Namespace: i.pod.Namespace, Name: i.pod.Name}}
+		}
+		pod := klog.KRef(i.pod.Namespace, i.pod.Name)
+		g.note(func(logger klog.Logger) { logger.Info("The pod is inspected again", "pod", pod, "podUID", i.uid) })
 	}
 	delete(g.reinspect, i.uid)
 	g.emit(events)

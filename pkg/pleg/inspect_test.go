@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,20 +176,35 @@ func TestANewPodThatGoesIsKnown(t *testing.T) {
 	})
 }
 
-// refusing is a runtime that returns an error instead of an exit code.
-type refusing struct{ *model }
+// refusing is a runtime that returns an error instead of an exit code, until it is well.
+type refusing struct {
+	*model
+	well atomic.Bool
+}
 
-func (r *refusing) Exit(context.Context, string) (*Exit, error) {
+func (r *refusing) Exit(ctx context.Context, id string) (*Exit, error) {
+	if r.well.Load() {
+		return r.model.Exit(ctx, id)
+	}
 	return nil, errors.New("no such code")
 }
 
-// A pod that can't be inspected is requested again at each list, and logged once.
+// A pod that can't be inspected is requested again at each list, and logged once. The end of that is logged too.
 func TestAFailedInspectionIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := read(t, Options{Runtime: &refusing{exited()}})
+		runtime := &refusing{model: exited()}
+		r := read(t, Options{Runtime: runtime})
 		pass(20*DefaultRelistPeriod + time.Millisecond)
 		failures := testutil.ToFloat64(r.metrics.inspectErrors)
+		if strings.Contains(r.log.String(), "inspected again") {
+			t.Errorf("the log has an end that did not come:\n%s", r.log.String())
+		}
+		runtime.well.Store(true)
+		pass(20 * DefaultRelistPeriod)
 		r.stop()
+		if n := strings.Count(r.log.String(), `"The pod is inspected again"`); n != 1 {
+			t.Errorf("%d log lines of the end:\n%s", n, r.log.String())
+		}
 		if n := strings.Count(r.log.String(), "Failed to inspect a pod"); n != 1 || failures < 10 {
 			t.Errorf("%d log lines after %v failures:\n%s", n, failures, r.log.String())
 		}
@@ -198,7 +214,7 @@ func TestAFailedInspectionIsLoggedOnce(t *testing.T) {
 // While the exit code of a container can't be read, the other containers of its pod come and go as before.
 func TestAFailedInspectionHidesNoOtherContainer(t *testing.T) {
 	for name, runtime := range map[string]func(*model) Runtime{
-		"refused": func(m *model) Runtime { return &refusing{m} },
+		"refused": func(m *model) Runtime { return &refusing{model: m} },
 		"hung":    func(m *model) Runtime { return &held{model: m, released: make(chan struct{})} },
 	} {
 		t.Run(name, func(t *testing.T) {

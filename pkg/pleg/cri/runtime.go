@@ -68,6 +68,7 @@ func New(endpoint string) (*Runtime, error) {
 	r.conn, err = grpc.NewClient("unix://"+path,
 		grpc.WithContextDialer(r.dial),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(inTime),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{
 			BaseDelay: firstRetry, Multiplier: backoff.DefaultConfig.Multiplier,
@@ -78,6 +79,16 @@ func New(endpoint string) (*Runtime, error) {
 	}
 	r.client = runtimeapi.NewRuntimeServiceClient(r.conn)
 	return r, nil
+}
+
+// inTime gives calls that take too long one error. The texts of gRPC depend on which side notices it first, and each would
+// be logged.
+func inTime(ctx context.Context, method string, req, resp any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	err := invoke(ctx, method, req, resp, conn, opts...)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return status.Error(codes.DeadlineExceeded, "no answer in time")
+	}
+	return err
 }
 
 func (r *Runtime) dial(ctx context.Context, _ string) (net.Conn, error) {

@@ -275,7 +275,7 @@ func TestAHungList(t *testing.T) {
 		release := p.Hang("ListContainers", "")
 		defer release()
 		r.KillContainer(t, c, syscall.SIGKILL)
-		w.sick(t, "listing the containers of the runtime: rpc error: code = DeadlineExceeded")
+		w.sick(t, "listing the containers of the runtime: rpc error: code = DeadlineExceeded desc = no answer in time")
 		release()
 		w.recovers(t)
 		w.await(t, "Died uid/c 137")

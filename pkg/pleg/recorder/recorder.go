@@ -179,7 +179,7 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 	slow := time.AfterFunc(slowRecord, leave)
 	reading, err := r.take(ctx, uid, pod)
 	slow.Stop()
-	if r.report(ctx, wanted, err); err != nil {
+	if r.report(ctx, uid, wanted, err); err != nil {
 		r.queue.AddAfter(uid, recordRetry)
 		return
 	}
@@ -229,15 +229,19 @@ func (r *Recorder) take(ctx context.Context, uid types.UID, pod *pleg.Pod) (pods
 	return reading, nil
 }
 
-// report notes how an attempt ended. It logs the first error of a pod after a success.
-func (r *Recorder) report(ctx context.Context, pod *requested, err error) {
+// report notes how an attempt ended. It logs the first error of a pod after a success, and the first success after an error.
+func (r *Recorder) report(ctx context.Context, uid types.UID, pod *requested, err error) {
 	r.mu.Lock()
 	again := pod.failed
 	if pod.failed = err != nil; !pod.failed {
 		pod.since = time.Time{}
 	}
 	r.mu.Unlock()
-	if err != nil && !again && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "Failed to read the state of a pod from the runtime, retrying", "after", recordRetry)
+	switch logger := klog.FromContext(ctx); {
+	case ctx.Err() != nil || again == (err != nil):
+	case err != nil:
+		logger.Error(err, "Failed to read the state of a pod from the runtime, retrying", "after", recordRetry)
+	default:
+		logger.Info("The state of the pod is read from the runtime again", "podUID", uid)
 	}
 }

@@ -241,7 +241,7 @@ func TestRecorderReadsBesidePodsThatHang(t *testing.T) {
 	})
 }
 
-// A pod that can't be read is logged once, also if there are several.
+// A pod that can't be read is logged once, also if there are several, and so is the end of that.
 func TestRecorderLogsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -260,6 +260,11 @@ func TestRecorderLogsOnce(t *testing.T) {
 		pass(time.Minute)
 		if lines != 2 || len(reader.calls) < 20 {
 			t.Errorf("%d lines for 2 pods after %d calls", lines, len(reader.calls))
+		}
+		reader.set(0, nil)
+		pass(time.Minute)
+		if lines != 4 {
+			t.Errorf("%d lines for 2 pods that are read again, want 2", lines-2)
 		}
 		cancel()
 		group.Wait()
