@@ -128,7 +128,7 @@ func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
 	housekeepingTicker := time.NewTicker(housekeepingPeriod)
 	defer housekeepingTicker.Stop()
 	plegCh, readings := l.pleg.Watch(), l.statuses.readings()
-	l.reconcile(ctx)
+	l.refresh(ctx) // the addresses of the node may have been found since New
 	for {
 		err := l.syncLoopIteration(ctx, updates, syncTicker.C, housekeepingTicker.C, plegCh, readings)
 		if err != nil {

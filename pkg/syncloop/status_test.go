@@ -268,6 +268,22 @@ func TestStatusFollowsTheNodesAddress(t *testing.T) {
 	})
 }
 
+// An address that is found between New and Run is in the first status.
+func TestTheFirstStatusHasTheNodesAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runStatus(t, func(opts *Options, h *statusHarness) {
+			opts.Status.Recorder = nil
+			h.ips = nil
+			h.prepare = func(*Loop) { h.ips = []string{"192.0.2.1"} }
+		})
+		a := static("a")
+		a.Spec.HostNetwork = true
+		h.add("file", a)
+		h.expect(t, "ADD a:Pending on 192.0.2.1")
+		h.stop(t)
+	})
+}
+
 // A record can be older than the end of its pod in the runtime, of which the loop has the event
 // already. Then it is requested again.
 func TestALateRecordIsNotTheLast(t *testing.T) {
