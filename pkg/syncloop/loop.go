@@ -129,6 +129,7 @@ func (l *Loop) Run(ctx context.Context, updates <-chan config.PodUpdate) error {
 	defer housekeepingTicker.Stop()
 	plegCh, readings := l.pleg.Watch(), l.statuses.readings()
 	l.refresh(ctx) // the addresses of the node may have been found since New
+	l.reconcile(ctx)
 	for {
 		err := l.syncLoopIteration(ctx, updates, syncTicker.C, housekeepingTicker.C, plegCh, readings)
 		if err != nil {

@@ -67,7 +67,7 @@ func TestKeysOpenWhatARowHas(t *testing.T) {
 	d.write("web.yaml", podManifest("web", "nginx:1.28"))
 	term.shows("image: nginx:1.28") // also while it is open
 	term.press("h")
-	term.shows("spec.containers[main].image: nginx:1.27 → nginx:1.28", "web.yaml", "replaced")
+	term.shows("spec.containers[main].image: nginx:1.27 → nginx:1.28", "web.yaml")
 	term.press("d")
 	term.shows("-  - image: nginx:1.27", "+  - image: nginx:1.28")
 	term.press("w")
