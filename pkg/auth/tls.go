@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"slices"
+
 	"k8s.io/klog/v2"
 )
 
@@ -64,30 +66,41 @@ func SelfSigned(node string, addresses []net.IP) (*tls.Certificate, error) {
 // selfSignedRenewal is the time before its expiry at which a self-signed certificate is replaced.
 const selfSignedRenewal = 30 * 24 * time.Hour
 
-// SelfSignedCertificates returns a certificate of SelfSigned, and replaces it before it expires.
-func SelfSignedCertificates(logger klog.Logger, node string, addresses []net.IP) (Certificates, error) {
-	var mu sync.Mutex // guards current
+// SelfSignedCertificates returns a certificate of SelfSigned. It replaces it before it expires, and when the machine has an
+// address that the certificate has not.
+func SelfSignedCertificates(logger klog.Logger, node string, addresses func() []net.IP) (Certificates, error) {
+	var mu sync.Mutex // guards current and all
 	var current *tls.Certificate
+	var all []net.IP // an address that comes and goes makes one certificate
+	grow := func() (grown bool) {
+		for _, address := range addresses() {
+			if !slices.ContainsFunc(all, address.Equal) {
+				all, grown = append(all, address), true
+			}
+		}
+		return grown
+	}
 	renew := func() error {
-		certificate, err := SelfSigned(node, addresses)
+		certificate, err := SelfSigned(node, all)
 		if err != nil {
 			return err
 		}
 		current = certificate
-		logger.Info("Made a self-signed certificate for https, because there is no --tls-cert-file; it changes with each start",
+		logger.Info("Made a self-signed certificate for https, because there is no --tls-cert-file; it changes with each start, and when the node gets another address",
 			"sha256", fmt.Sprintf("%x", sha256.Sum256(current.Certificate[0])), "notAfter", current.Leaf.NotAfter)
 		return nil
 	}
 	get := func() *tls.Certificate {
 		mu.Lock()
 		defer mu.Unlock()
-		if time.Until(current.Leaf.NotAfter) < selfSignedRenewal {
+		if grow() || time.Until(current.Leaf.NotAfter) < selfSignedRenewal {
 			if err := renew(); err != nil {
 				logger.Error(err, "Could not make a certificate for https")
 			}
 		}
 		return current
 	}
+	grow()
 	return get, renew()
 }
 

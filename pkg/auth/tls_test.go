@@ -18,7 +18,8 @@ import (
 // A self-signed certificate is replaced before it expires.
 func TestSelfSignedCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		get, err := SelfSignedCertificates(Options{}.Logger, "n1", nil)
+		var addresses []net.IP
+		get, err := SelfSignedCertificates(Options{}.Logger, "n1", func() []net.IP { return addresses })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,6 +31,15 @@ func TestSelfSignedCertificates(t *testing.T) {
 		second := get()
 		if second == first || time.Until(second.Leaf.NotAfter) < selfSignedFor-time.Hour {
 			t.Errorf("the certificate ends at %v", second.Leaf.NotAfter)
+		}
+		addresses = []net.IP{net.IPv4(192, 0, 2, 1)} // as from DHCP, after the start
+		third := get()
+		if err := third.Leaf.VerifyHostname("192.0.2.1"); err != nil {
+			t.Error(err)
+		}
+		addresses = nil
+		if get() != third {
+			t.Error("another certificate without an address that is gone")
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"slices"
+
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
@@ -77,19 +79,21 @@ func (d *Daemon) certificates(ctx context.Context, logger klog.Logger) (auth.Cer
 	if c.TLSCertFile != "" {
 		return auth.CertificateFiles(logger, c.TLSCertFile, c.TLSPrivateKeyFile)
 	}
-	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-	texts := d.self.addresses.now(ctx)
+	first := d.self.addresses.now(ctx)
 	for _, listen := range c.Listen {
 		if address, err := socket.ParseAddress(listen); err == nil {
-			texts = append(texts, address.Host)
+			first = append(first, address.Host)
 		}
 	}
-	for _, text := range texts {
-		if ip := net.ParseIP(text); ip != nil && !ip.IsUnspecified() {
-			addresses = append(addresses, ip)
+	certificates, err := auth.SelfSignedCertificates(logger, string(d.node), func() []net.IP {
+		addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+		for _, text := range slices.Concat(first, d.self.addresses.current()) {
+			if ip := net.ParseIP(text); ip != nil && !ip.IsUnspecified() {
+				addresses = append(addresses, ip)
+			}
 		}
-	}
-	certificates, err := auth.SelfSignedCertificates(logger, string(d.node), addresses)
+		return addresses
+	})
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate for https: %w", err)
 	}
