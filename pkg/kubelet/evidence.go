@@ -131,6 +131,7 @@ func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
 // Decoded records the UID that the rules give a pod in that file, with that grace period. It returns the UID under which the kubelet runs
 // the pod; empty if that needs no explanation. It is a part of [manifest.Evidence].
 func (f *Finder) Decoded(name types.NamespacedName, file string, uid types.UID, grace time.Duration) (running types.UID) {
+	gone := f.missing(name, file) // a file system that does not answer must not hold the lock
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.decoded) >= maxNames {
@@ -138,7 +139,7 @@ func (f *Finder) Decoded(name types.NamespacedName, file string, uid types.UID, 
 		clear(f.files)
 	}
 	f.decoded[name] = uid
-	f.decodedFile(name, file, uid)
+	f.decodedFile(name, file, uid, gone)
 	s := f.seen(name)
 	if s == nil {
 		return ""

@@ -1,7 +1,10 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -13,8 +16,27 @@ import (
 // maxFiles limits the number of files that are remembered for a name.
 const maxFiles = 64
 
-// decodedFile records the UID that the rules give the pod in a file.
-func (f *Finder) decodedFile(name types.NamespacedName, file string, uid types.UID) {
+// missing returns the files of a name that are gone, apart from one.
+func (f *Finder) missing(name types.NamespacedName, except string) (files []string) {
+	f.mu.Lock()
+	all := slices.Collect(maps.Keys(f.files[name]))
+	f.mu.Unlock()
+	for _, file := range all {
+		if file == "" || file == except { // a pod of a URL has none
+			continue
+		}
+		if _, err := f.opts.stat(file); errors.Is(err, fs.ErrNotExist) {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// decodedFile records the UID that the rules give the pod in a file, and forgets the files that are gone.
+func (f *Finder) decodedFile(name types.NamespacedName, file string, uid types.UID, gone []string) {
+	for _, other := range gone {
+		delete(f.files[name], other)
+	}
 	if f.files[name] == nil || len(f.files[name]) >= maxFiles {
 		f.files[name] = make(map[string]types.UID, 1)
 	}

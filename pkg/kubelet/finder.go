@@ -2,6 +2,8 @@ package kubelet
 
 import (
 	"context"
+	"io/fs"
+	"os"
 	"sync"
 	"time"
 
@@ -62,6 +64,9 @@ type Options struct {
 	HealthzURL string
 	// Registerer registers the metrics; nil for none.
 	Registerer prometheus.Registerer
+
+	// stat is os.Lstat, except in tests.
+	stat func(string) (fs.FileInfo, error)
 }
 
 // Finder finds the version of the kubelet. It is safe for concurrent use.
@@ -111,6 +116,9 @@ type Finder struct {
 // New returns a Finder, and makes the decoder use the version that is known so far. The version in the options must be
 // valid.
 func New(opts Options) *Finder {
+	if opts.stat == nil {
+		opts.stat = os.Lstat
+	}
 	f := &Finder{
 		opts: opts, notices: make(chan struct{}, 1), nodeAsked: make(chan struct{}), sandboxes: make(map[string]moment),
 		mirrors: make(map[types.NamespacedName]*sighting), decoded: make(map[types.NamespacedName]types.UID),

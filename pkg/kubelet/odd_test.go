@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -254,5 +255,42 @@ func TestAnEditIdentifiesNothing(t *testing.T) {
 	edited := strings.Replace(string(data("web")), "image: i", "image: j", 1)
 	if _, _, err := w.decoder.DecodeFile(path("web"), []byte(edited)); err != nil || count.identified > 0 {
 		t.Errorf("identified %d times, %v", count.identified, err)
+	}
+}
+
+// A manifest whose pod has the UID of an odd kubelet is renamed. Its pod has the new UID of that kubelet once no edit explains it.
+func TestOddUIDOfARenamedManifest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const before, after = "/manifests/a.yaml", "/manifests/b.yaml"
+		there := before
+		w.opts.stat = func(file string) (fs.FileInfo, error) {
+			if file != there {
+				return nil, fs.ErrNotExist
+			}
+			return nil, nil
+		}
+		w.start()
+		w.runAs("odd", "web")
+		w.finder.look(w.sandboxes)
+		w.decode(0, before, "1")
+		w.decide(before, "odd")
+		there = after
+		w.decode(0, after, "1")
+		w.sandboxes = nil
+		w.runAs("odd-too", "web")
+		w.finder.look(w.sandboxes)
+		w.decide(after, "odd-too")
+	})
+}
+
+// decide checks the UID that the pod web in a file has when no edit explains that of the kubelet.
+func (w *world) decide(file string, want types.UID) {
+	w.t.Helper()
+	w.decode(0, file, "1")
+	pass(settles)
+	w.finder.decide()
+	if got := w.decode(0, file, "1"); got != want {
+		w.t.Errorf("UID %s, want %s", got, want)
 	}
 }

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,7 @@ func newWorld(t *testing.T) *world {
 		Presence: PresenceNo,
 		List:     func(context.Context) ([]*pleg.Pod, error) { return w.sandboxes, nil },
 		Remember: func(m *Memory) { w.memory = m },
+		stat:     func(string) (fs.FileInfo, error) { return nil, nil },
 	}
 	w.start()
 	return w
