@@ -4,6 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	api "k8s.io/kubernetes/pkg/apis/core"
 )
 
 // An error that many manifests get has no name of the pod of another one.
@@ -58,5 +63,55 @@ func TestForeign(t *testing.T) {
 				t.Errorf("%v, want foreign %t", err, test.foreign)
 			}
 		})
+	}
+}
+
+// However a manifest writes that it is a pod: it is one here if it is one for the decoder of a kubelet.
+//
+// kubelet: pkg/kubelet/config/common.go tryDecodeSinglePod.
+func TestWaysToWriteAPod(t *testing.T) {
+	const body = "metadata: {name: a}\nspec: {containers: [{name: c, image: i}]}\n"
+	const members = `"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}`
+	for _, data := range []string{
+		"KIND: Pod\nAPIVERSION: v1\n" + body,
+		"Kind: Pod\napiVersion: v1\n" + body,
+		"\ufeffkind: Pod\napiVersion: v1\n" + body,
+		"? kind\n: Pod\n? apiVersion\n: v1\n" + body,
+		"!!str kind: Pod\n!!str apiVersion: v1\n" + body,
+		"\"k\\u0069nd\": Pod\n\"apiV\\u0065rsion\": v1\n" + body,
+		"--- {kind: Pod, apiVersion: v1, metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}",
+		"%YAML 1.1\n---\nkind: Pod\napiVersion: v1\n" + body,
+		"{kind: Pod, apiVersion: v1, metadata: {name: a}, spec: {containers: [{name: c, image: i}]}}",
+		`{"kind":"Pod","apiVersion":"v1",` + members + `}`,
+		`{"Kind":"Pod","ApiVersion":"v1",` + members + `}`,
+		`{"kind":"ConfigMap","kind":"Pod","apiVersion":"v1",` + members + `}`,
+		`{"kind":"Pod","kind":"ConfigMap","apiVersion":"v1",` + members + `}`,
+		`{"kind":"ConfigMap","Kind":"Pod","apiVersion":"v1",` + members + `}`,
+		"kind: ConfigMap\nKind: Pod\napiVersion: v1\n" + body,
+		"kind: Pod\nkind: Pod\napiVersion: v1\n" + body,
+		"\r\nkind: Pod\r\napiVersion: v1\r\n" + strings.ReplaceAll(body, "\n", "\r\n"),
+		"kind: Pod\rapiVersion: v1\r" + strings.ReplaceAll(body, "\n", "\r"),
+		"kind: Pod\napiVersion: v1\n" + body + "---\n{{",
+		"kind: Pod\napiVersion: v1\n" + body + "...\nfoo",
+		"kind: &a Pod\napiVersion: v1\n" + body,
+		"x: &a {kind: Pod, apiVersion: v1}\n<<: *a\n" + body,
+		"x: &a Pod\nkind: *a\napiVersion: v1\n" + body,
+		"kind: |-\n  Pod\napiVersion: >-\n  v1\n" + body,
+		`{"kind":"Pod","apiVersion":"v1",` + members + `} {"a":1}`,
+		`{"kind":"Pod","apiVersion":"v1",` + members + `}` + "\x00",
+		`  {"kind":"Pod","apiVersion":"v1",` + members + `}`,
+		"kind: Pod\napiVersion: v1\n" + body + "\x00",
+		"'kind': 'Pod'\n'apiVersion': 'v1'\n" + body,
+		"kind: Pod\napiVersion: v1\nmetadata: {name: a, labels: {a: 1e3}}\nspec: {containers: [{name: c, image: i}]}\n",
+	} {
+		runs := false
+		if object, err := utilyaml.ToJSON([]byte(data)); err == nil {
+			decoded, err := runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), object)
+			pod, ok := decoded.(*api.Pod)
+			runs = err == nil && ok && len(pod.Spec.Containers) > 0
+		}
+		if _, _, err := NewDecoder("node1").DecodeFile("/m/f", []byte(data)); runs != (err == nil) {
+			t.Errorf("%q: a kubelet runs it: %t, and podconfigd says %v", data, runs, err)
+		}
 	}
 }
