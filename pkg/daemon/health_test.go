@@ -122,9 +122,11 @@ func faults() map[string]fault {
 		"the configuration is invalid at a reload": {nil, func(r *reloadable) {
 			invalid := r.config
 			invalid.SyncFrequency = every(time.Millisecond)
-			if _, err := r.Reload(r.t.Context(), &invalid); err == nil {
+			_, err := r.Reload(r.t.Context(), &invalid)
+			if err == nil {
 				r.t.Error("the reload succeeded")
 			}
+			r.Refused(err) // as the command does
 		}},
 	}
 }
