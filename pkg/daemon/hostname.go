@@ -91,7 +91,7 @@ func (c *Config) awaitName(ctx context.Context) error {
 }
 
 // serveUnnamed serves the sockets of a daemon that reads nothing and writes nothing, until the context is done.
-func (c Config) serveUnnamed(ctx context.Context) error { //nolint:gocritic // it changes its copy
+func (c Config) serveUnnamed(ctx context.Context) error { //nolint:gocritic,revive // it changes its copy
 	c.PodConfigdConfiguration = *c.DeepCopy()
 	c.HostnameOverride = "localhost"
 	c.StateDir, c.CreateMirrorPods = "", false
@@ -103,11 +103,10 @@ func (c Config) serveUnnamed(ctx context.Context) error { //nolint:gocritic // i
 	if err != nil {
 		return err
 	}
-	err = d.Run(ctx)
-	if ctx.Err() != nil {
-		return nil
+	if err = d.Run(ctx); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // nameProblem adds a problem if the daemon waits for the name of the machine, or if that has changed. Like the kubelet, it keeps the
