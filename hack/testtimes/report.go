@@ -58,11 +58,11 @@ func report(w io.Writer, folder string) error {
 		return err
 	}
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "compile\tlink\trun\telapsed\t  package (processor time in seconds; elapsed is of the run)")
+	_, _ = fmt.Fprintln(out, "compile\tlink\trun\telapsed\t  package (processor time in seconds; elapsed is of the run)")
 	packages.print(out)
-	fmt.Fprintln(out, "\t\t\t\t  other modules, and how they are compiled")
+	_, _ = fmt.Fprintln(out, "\t\t\t\t  other modules, and how they are compiled")
 	modules.print(out)
-	return out.Flush()
+	return out.Flush() // it has the errors of the lines before
 }
 
 // print prints the rows that took longest first, and their sum.
@@ -75,7 +75,7 @@ func (t table) print(w io.Writer) {
 	}
 	slices.SortFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(b.sum(), a.sum()), cmp.Compare(a.name, b.name)) })
 	for _, r := range append(rows, total) {
-		fmt.Fprintf(w, "%.1f\t%.1f\t%.1f\t%.1f\t  %s\n", r.compile, r.link, r.run, r.elapsed, r.name)
+		_, _ = fmt.Fprintf(w, "%.1f\t%.1f\t%.1f\t%.1f\t  %s\n", r.compile, r.link, r.run, r.elapsed, r.name)
 	}
 }
 

@@ -77,7 +77,8 @@ func (c *Configuration) Follow() (next *Configuration, err error) {
 	if err == nil && next.SameKubelet(c) {
 		return nil, nil //nolint:nilnil // nothing has changed
 	}
-	return next, next.load(kubelet, c.layers[c.ofKubelet:], err)
+	err = next.load(kubelet, c.layers[c.ofKubelet:], err)
+	return next, err
 }
 
 // SameKubelet reports whether both have the same files of the kubelet, with the same contents.

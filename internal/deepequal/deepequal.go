@@ -10,7 +10,7 @@ import (
 // Equal reports whether two values are deeply equal, as reflect.DeepEqual does.
 func Equal[T any](a, b *T) bool { return equal(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()) }
 
-func equal(a, b reflect.Value) bool {
+func equal(a, b reflect.Value) bool { //nolint:cyclop // one case a kind
 	switch a.Kind() {
 	case reflect.Struct:
 		for i := range a.NumField() {

@@ -91,15 +91,16 @@ func (c *Config) awaitName(ctx context.Context) error {
 }
 
 // serveUnnamed serves the sockets of a daemon that reads nothing and writes nothing, until the context is done.
-func (c Config) serveUnnamed(ctx context.Context) error { //nolint:gocritic,revive // it changes its copy
-	c.PodConfigdConfiguration = *c.DeepCopy()
-	c.HostnameOverride = "localhost"
-	c.StateDir, c.CreateMirrorPods = "", false
-	c.NotifyServiceManager = false // it waits
+func (c Config) serveUnnamed(ctx context.Context) error { //nolint:gocritic // New takes a value too
 	if c.SocketActivation && os.Getenv("LISTEN_FDS") != "" {
 		return nil // the sockets are passed once
 	}
-	d, err := New(c)
+	unnamed := c
+	unnamed.PodConfigdConfiguration = *c.DeepCopy()
+	unnamed.HostnameOverride = "localhost"
+	unnamed.StateDir, unnamed.CreateMirrorPods = "", false
+	unnamed.NotifyServiceManager = false // it waits
+	d, err := New(unnamed)
 	if err != nil {
 		return err
 	}

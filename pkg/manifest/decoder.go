@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubernetes/pkg/apis/core"
-	"k8s.io/utils/ptr"
 
 	"github.com/podconfigd/podconfigd/internal/located"
 )
@@ -120,7 +119,11 @@ func (d *Decoder) identify(t *text, m Minor, pod *api.Pod, json []byte, from ori
 
 // gracePeriod returns the time that the containers of a pod get to end.
 func gracePeriod(pod *api.Pod) time.Duration {
-	return time.Duration(min(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 0), math.MaxInt32)) * time.Second
+	seconds := pod.Spec.TerminationGracePeriodSeconds
+	if seconds == nil {
+		return 0
+	}
+	return time.Duration(min(*seconds, math.MaxInt32)) * time.Second
 }
 
 // minorOf returns the minor whose rules give the pod the UID; 0 if no minor does. It skips tried, whose rules do not.

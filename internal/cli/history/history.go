@@ -77,14 +77,8 @@ With -o json, the command prints one change per line.`,
   podconfigd history --state-dir ./copy -o json`,
 		Args: cli.AtMostOneArg("POD"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && opts.pod.Pod != "" {
-				return errors.New("POD and --pod are both given: leave out one of them")
-			}
-			if len(args) > 0 {
-				opts.pod.Pod = args[0]
-			}
-			if opts.last < 0 || opts.last > math.MaxInt32 {
-				return fmt.Errorf("--last: %d is out of range: expected 0 to %d", opts.last, math.MaxInt32)
+			if err := opts.complete(args); err != nil {
+				return err
 			}
 			var c *client.Client
 			if opts.stateDir == "" {
@@ -116,6 +110,20 @@ With -o json, the command prints one change per line.`,
 	flags.CompletePods(cmd, 1)
 	cli.CompleteFlag(cmd, "output", "json", "yaml")
 	return cmd
+}
+
+// complete takes the pod of the arguments, and checks what needs no connection.
+func (o *Options) complete(args []string) error {
+	if len(args) > 0 && o.pod.Pod != "" {
+		return errors.New("POD and --pod are both given: leave out one of them")
+	}
+	if len(args) > 0 {
+		o.pod.Pod = args[0]
+	}
+	if o.last < 0 || o.last > math.MaxInt32 {
+		return fmt.Errorf("--last: %d is out of range: expected 0 to %d", o.last, math.MaxInt32)
+	}
+	return nil
 }
 
 // Run prints the changes. Without a client, it reads the state directory.

@@ -128,7 +128,7 @@ func forgedMirrorPods(t *testing.T, c *cluster, _ *components.Runtime) {
 		forged.Status = v1.PodStatus{Phase: v1.PodRunning, StartTime: new(metav1.Now())}
 		forged.ManagedFields = []metav1.ManagedFieldsEntry{{
 			Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:phase":{}}}`)}, Subresource: "status", Time: new(metav1.Now()),
+			FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:phase":{}}}`), Subresource: "status", Time: new(metav1.Now()),
 		}}
 		made, err := mallory.CoreV1().Pods("default").Create(ctx, forged, metav1.CreateOptions{})
 		if err != nil {
