@@ -7,6 +7,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// A pod that occurs twice in a set, as the same pointer, does not stand for another one.
+func TestAPointerTwice(t *testing.T) {
+	storage := newPodStorage()
+	a, b := pod("a", "a"), pod("b", "b")
+	storage.merge("file", []*v1.Pod{a, b})
+	result := storage.merge("file", []*v1.Pod{a, a})
+	if !result.ambiguous || len(result.duplicates) != 1 || len(result.removes) != 1 || result.removes[0].ref != b {
+		t.Errorf("ambiguous: %t, %d duplicates, %d removes", result.ambiguous, len(result.duplicates), len(result.removes))
+	}
+	checkIndexes(t, storage.sources["file"])
+}
+
 // A set that is held, and not merged, leaves no mark: that a pod occurs twice is still found in the next set.
 func TestAHeldSetLeavesNoMark(t *testing.T) {
 	for _, held := range []int{0, 1, 4} { // of five pods: few, or nearly all
