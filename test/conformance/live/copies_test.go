@@ -28,6 +28,7 @@ func TestACopyOfTheOnlyManifest(t *testing.T) {
 }
 
 func (w *world) copies(t *testing.T, minor string) {
+	t.Helper()
 	for name := range pods {
 		if name != "plain" {
 			if err := os.Remove(filepath.Join(w.manifests(), name+".yaml")); err != nil {

@@ -62,6 +62,7 @@ func worst(version int) map[string]string {
 // Within the memory of deploy, nobody who writes one manifest again and again stops the daemon, also while subscribers do
 // not read.
 func TestMemoryOfDeploy(t *testing.T) {
+	testutil.Long(t)
 	t.Parallel()
 	const edits, readers = 12, 20
 	for _, deployed := range []struct{ file, gomemlimit, limit string }{
