@@ -164,7 +164,6 @@ var canaryPaths = map[string][]string{
 	"/api/":                               {"/api/x"},
 	"/apis/":                              {"/apis/x"},
 	"/openapi/":                           {"/openapi/x"},
-	"/openapi/v2":                         {"/openapi/v2"},
 	"/openapi/v3":                         {"/openapi/v3"},
 	"/openapi/v3/api/v1":                  {"/openapi/v3/api/v1"},
 	"/api/v1":                             {"/api/v1"},
@@ -173,14 +172,8 @@ var canaryPaths = map[string][]string{
 	"/api/v1/nodes/{name}":                {"/api/v1/nodes/node1"},
 	"/api/v1/namespaces":                  {"/api/v1/namespaces"},
 	"/api/v1/namespaces/{name}":           {"/api/v1/namespaces/default"},
-	"/api/v1/events":                      {"/api/v1/events"},
-	"/api/v1/services":                    {"/api/v1/services"},
 	"/api/v1/namespaces/{namespace}/pods": {"/api/v1/namespaces/default/pods", "stream/api/v1/namespaces/default/pods?watch=true"},
-	"/api/v1/namespaces/{namespace}/pods/{name}":     {"/api/v1/namespaces/default/pods/seen", "/api/v1/namespaces/default/pods/edited"},
-	"/api/v1/namespaces/{namespace}/events":          {"/api/v1/namespaces/default/events"},
-	"/api/v1/namespaces/{namespace}/events/{name}":   {"/api/v1/namespaces/default/events/x"},
-	"/api/v1/namespaces/{namespace}/services":        {"/api/v1/namespaces/default/services"},
-	"/api/v1/namespaces/{namespace}/services/{name}": {"/api/v1/namespaces/default/services/x"},
+	"/api/v1/namespaces/{namespace}/pods/{name}": {"/api/v1/namespaces/default/pods/seen", "/api/v1/namespaces/default/pods/edited"},
 }
 
 // formsOf returns the values of Accept with which to send a request.

@@ -29,12 +29,6 @@ func watchObjects(kind journal.Kind) func(*API, *http.Request, *options) *view.C
 	}
 }
 
-// watchNothing watches a resource that never has objects.
-func watchNothing(a *API, r *http.Request, o *options) *view.Cursor {
-	none := func(*journal.Object) bool { return false }
-	return o.scope.WatchObjects(view.ObjectsOptions{Options: o.viewOptions(r), Match: none, Since: a.since(o)})
-}
-
 // frames encodes the events of frames, and releases the frames.
 func (s *stream) frames(frames []*view.Frame) error {
 	for i, f := range frames {

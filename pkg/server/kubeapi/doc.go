@@ -8,11 +8,10 @@
 // resourceVersion of a pod is the revision of the journal at which the name got this pod. The
 // creationTimestamp of a static pod is the time at which it was first seen.
 //
-// # Nodes, namespaces, and what is empty
+// # Nodes and namespaces
 //
-// There is one node, and the namespaces that have pods here. Events and services are always
-// empty. Each [resource] is an entry of one table, from which paths, discovery and reviews of
-// access are made.
+// There is one node, and the namespaces that have pods here. Each [resource] is an entry of one
+// table, from which paths, discovery and reviews of access are made.
 //
 // # Lists and watches
 //

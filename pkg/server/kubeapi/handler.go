@@ -35,7 +35,6 @@ func (a *API) Route(mux respond.Router) {
 	paths := map[string]http.HandlerFunc{
 		"/api":        discovery(apiVersions, coreGroup()),
 		"/apis":       discovery(apiGroups),
-		"/openapi/v2": openAPIEmpty,
 		"/openapi/v3": openAPIIndex,
 		openAPIPath:   a.Limits.Listed(a.openAPI),
 		"/api/v1":     object(apiResources()),

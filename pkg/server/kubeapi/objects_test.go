@@ -187,33 +187,6 @@ func TestObjectsAreWatched(t *testing.T) {
 	}
 }
 
-// Events and services are never there. A watch of them stays open, and gets bookmarks.
-func TestEmptyResources(t *testing.T) {
-	a := serve(t, journal.Options{})
-	a.change(config.ADD, "file", "web/x=1")
-	for form, client := range a.clientsets(t) {
-		for _, selector := range []string{"", "involvedObject.name=x,involvedObject.uid=1,type!=Normal,reason=,metadata.namespace=web"} {
-			events, err := client.CoreV1().Events("web").List(t.Context(), metav1.ListOptions{FieldSelector: selector})
-			if err != nil || len(events.Items) != 0 || events.ResourceVersion != fmt.Sprint(a.journal.Revision()) {
-				t.Errorf("%s: %v, %v", form, events, err)
-			}
-		}
-		if services, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{}); err != nil || len(services.Items) != 0 {
-			t.Errorf("%s: %v, %v", form, services, err)
-		}
-		w, err := client.CoreV1().Services("").Watch(t.Context(), metav1.ListOptions{AllowWatchBookmarks: true, ResourceVersion: fmt.Sprint(a.journal.Revision())})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.change(config.UPDATE, "file", "web/x="+form)
-		a.journal.Progress()
-		if event := <-w.ResultChan(); event.Type != watch.Bookmark || event.Object.(*v1.Service).ResourceVersion != fmt.Sprint(a.journal.Revision()) {
-			t.Errorf("%s: got %+v", form, event)
-		}
-		w.Stop()
-	}
-}
-
 // A client sees the namespaces in which it sees a pod.
 func TestNamespacesThatAClientSees(t *testing.T) {
 	a := serveWith(t, journal.Options{Node: testNode("a")}, func(served *API) {

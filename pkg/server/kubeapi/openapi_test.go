@@ -221,12 +221,7 @@ func TestOpenAPI(t *testing.T) {
 	if code, body := a.get(t, "/openapi/v3/apis/apps/v1", ""); code != http.StatusNotFound {
 		t.Errorf("of another group: %d %s", code, body)
 	}
-	for form, client := range a.clientsets(t) {
-		if document, err := client.Discovery().OpenAPISchema(); err != nil || document.GetInfo().GetTitle() != "podconfigd" || document.GetSwagger() != "2.0" {
-			t.Errorf("%s: version 2: %v, %v", form, document, err)
-		}
-	}
-	if code, body := a.get(t, "/openapi/v2", ""); code != http.StatusOK || !json.Valid([]byte(body)) {
+	if code, body := a.get(t, "/openapi/v2", ""); code != http.StatusNotFound {
 		t.Errorf("version 2: %d %s", code, body)
 	}
 }

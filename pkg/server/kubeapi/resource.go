@@ -46,18 +46,6 @@ func coreKind(name string) *kind {
 var resources = []*resource{
 	{
 		APIResource: metav1.APIResource{
-			Name: "events", SingularName: "event", Namespaced: true, Kind: "Event", Verbs: readVerbs, ShortNames: []string{"ev"},
-		},
-		kind: coreKind("Event"), columns: eventColumns,
-		fields: []string{
-			"metadata.name", "metadata.namespace", "involvedObject.kind", "involvedObject.namespace", "involvedObject.name",
-			"involvedObject.uid", "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
-			"reason", "reportingComponent", "source", "type",
-		},
-		list: noObjects, get: noObject, watch: watchNothing,
-	},
-	{
-		APIResource: metav1.APIResource{
 			Name: "namespaces", SingularName: "namespace", Kind: "Namespace", Verbs: readVerbs, ShortNames: []string{"ns"},
 		},
 		kind: coreKind("Namespace"), columns: namespaceColumns, fields: []string{"metadata.name", "status.phase"},
@@ -77,15 +65,6 @@ var resources = []*resource{
 		},
 		kind: coreKind("Pod"), columns: podColumns,
 		list: listPods, get: getPod, watch: watchPods,
-	},
-	{
-		APIResource: metav1.APIResource{
-			Name: "services", SingularName: "service", Namespaced: true, Kind: "Service", Verbs: readVerbs, ShortNames: []string{"svc"},
-			Categories: []string{"all"},
-		},
-		kind: coreKind("Service"), columns: serviceColumns,
-		fields: []string{"metadata.name", "metadata.namespace", "spec.clusterIP", "spec.type"},
-		list:   noObjects, get: noObject, watch: watchNothing,
 	},
 }
 
@@ -121,13 +100,6 @@ func getPod(scope *view.Scope, name types.NamespacedName) item {
 	}
 	return nil
 }
-
-func noObjects(o *options, at int64) ([]item, int64, error) {
-	_, revision, err := o.scope.Objects(journal.Nodes, at) // for the revision
-	return nil, revision, err
-}
-
-func noObject(*view.Scope, types.NamespacedName) item { return nil }
 
 func listObjects(kind journal.Kind) func(*options, int64) ([]item, int64, error) {
 	return func(o *options, at int64) ([]item, int64, error) {

@@ -67,7 +67,7 @@ func TestReviewsOfAccess(t *testing.T) {
 			}
 			rules, err := client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
 				&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: "default"}}, metav1.CreateOptions{})
-			if err != nil || fmt.Sprint(rules.Status.ResourceRules) != "[{[get list watch] [] [events namespaces nodes pods services] []}]" || rules.Spec.Namespace != "default" {
+			if err != nil || fmt.Sprint(rules.Status.ResourceRules) != "[{[get list watch] [] [namespaces nodes pods] []}]" || rules.Spec.Namespace != "default" {
 				t.Errorf("rules %+v: %v", rules, err)
 			}
 			_, err = client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{}, metav1.CreateOptions{})
@@ -120,9 +120,9 @@ func TestWhatOnlyAKubeletHas(t *testing.T) {
 		"exec":          {http.MethodPost, pod + "/exec?command=ls", http.StatusMethodNotAllowed, "for example crictl exec, or kubectl"},
 		"exec by GET":   {http.MethodGet, pod + "/exec?command=ls", http.StatusNotFound, "for example crictl exec, or kubectl"},
 		"port-forward":  {http.MethodPost, pod + "/portforward", http.StatusMethodNotAllowed, "for example crictl port-forward, or kubectl"},
-		"other":         {http.MethodGet, pod + "/ephemeralcontainers", http.StatusNotFound, "podconfigd has events, namespaces"},
-		"of a service":  {http.MethodGet, "/api/v1/namespaces/default/services/web/log", http.StatusNotFound, "podconfigd has events, namespaces"},
-		"deeper":        {http.MethodGet, pod + "/log/x", http.StatusNotFound, "podconfigd has events, namespaces"},
+		"other":         {http.MethodGet, pod + "/ephemeralcontainers", http.StatusNotFound, "podconfigd has namespaces, nodes"},
+		"of a service":  {http.MethodGet, "/api/v1/namespaces/default/services/web/log", http.StatusNotFound, "podconfigd has namespaces, nodes"},
+		"deeper":        {http.MethodGet, pod + "/log/x", http.StatusNotFound, "podconfigd has namespaces, nodes"},
 		"another write": {http.MethodPost, pod + "/eviction", http.StatusMethodNotAllowed, "change pods at their source"},
 	} {
 		t.Run(name, func(t *testing.T) {

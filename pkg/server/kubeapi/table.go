@@ -100,27 +100,6 @@ var (
 		{Name: "Status", Type: "string", Description: "The status of the namespace"},
 		ageColumn,
 	}
-	eventColumns = []metav1.TableColumnDefinition{
-		{Name: "Last Seen", Type: "string", Description: v1.Event{}.SwaggerDoc()["lastTimestamp"]},
-		{Name: "Type", Type: "string", Description: v1.Event{}.SwaggerDoc()["type"]},
-		{Name: "Reason", Type: "string", Description: v1.Event{}.SwaggerDoc()["reason"]},
-		{Name: "Object", Type: "string", Description: v1.Event{}.SwaggerDoc()["involvedObject"]},
-		{Name: "Subobject", Type: "string", Priority: 1, Description: v1.ObjectReference{}.SwaggerDoc()["fieldPath"]},
-		{Name: "Source", Type: "string", Priority: 1, Description: v1.Event{}.SwaggerDoc()["source"]},
-		{Name: "Message", Type: "string", Description: v1.Event{}.SwaggerDoc()["message"]},
-		{Name: "First Seen", Type: "string", Priority: 1, Description: v1.Event{}.SwaggerDoc()["firstTimestamp"]},
-		{Name: "Count", Type: "string", Priority: 1, Description: v1.Event{}.SwaggerDoc()["count"]},
-		{Name: "Name", Type: "string", Priority: 1, Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]},
-	}
-	serviceColumns = []metav1.TableColumnDefinition{
-		nameColumn,
-		{Name: "Type", Type: "string", Description: v1.ServiceSpec{}.SwaggerDoc()["type"]},
-		{Name: "Cluster-IP", Type: "string", Description: v1.ServiceSpec{}.SwaggerDoc()["clusterIP"]},
-		{Name: "External-IP", Type: "string", Description: v1.ServiceSpec{}.SwaggerDoc()["externalIPs"]},
-		{Name: "Port(s)", Type: "string", Description: v1.ServiceSpec{}.SwaggerDoc()["ports"]},
-		ageColumn,
-		{Name: "Selector", Type: "string", Priority: 1, Description: v1.ServiceSpec{}.SwaggerDoc()["selector"]},
-	}
 
 	nameColumn = metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
 	ageColumn  = metav1.TableColumnDefinition{Name: "Age", Type: "string", Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"]}

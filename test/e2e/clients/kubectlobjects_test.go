@@ -30,15 +30,11 @@ func TestKubectlShowsNodesAndNamespaces(t *testing.T) {
 		"describe ns shop":              {"Labels: kubernetes.io/metadata.name=shop", "Status: Active"},
 		"describe no node1":             {"InternalIP: 192.0.2.7", "Hostname: node1", "Non-terminated Pods: (2 in total)", "Events: <none>"},
 		"describe pod -n shop db-node1": {"Node: node1/", "Events: <none>"},
-		"get all -A":                    {"shop pod/db-node1 0/1 Pending 0 0s"},
-		"get events -A":                 {"No resources found"},
-		"events -A":                     {"No events found."},
-		"get svc -A":                    {"No resources found"},
-		"get services":                  {"No resources found in default namespace."},
+		"get all -A":                    {"shop db-node1 0/1 Pending 0 0s"},
 		"api-versions":                  {"v1"},
 		"api-resources": {
-			"NAME SHORTNAMES APIVERSION NAMESPACED KIND", "events ev v1 true Event", "namespaces ns v1 false Namespace",
-			"nodes no v1 false Node", "pods po v1 true Pod", "services svc v1 true Service",
+			"NAME SHORTNAMES APIVERSION NAMESPACED KIND", "namespaces ns v1 false Namespace",
+			"nodes no v1 false Node", "pods po v1 true Pod",
 		},
 		"explain node.status.addresses": {"FIELD: addresses <[]NodeAddress>"},
 		"explain ns.status.phase":       {"FIELD: phase <string>"},
@@ -56,13 +52,12 @@ func TestKubectlShowsNodesAndNamespaces(t *testing.T) {
 			}
 		})
 	}
-	if out := kubectl.Run(t, "cluster-info"); !strings.Contains(out, "Kubernetes control plane") {
-		t.Errorf("cluster-info: %s", out)
-	}
 	for args, want := range map[string]string{
 		"get ns nope":              `Error from server (NotFound): namespaces "nope" not found`,
 		"get node nope":            `Error from server (NotFound): nodes "nope" not found`,
 		"get secrets":              `the server doesn't have a resource type "secrets"`,
+		"get services":             `the server doesn't have a resource type "services"`,
+		"get events":               `the server doesn't have a resource type "events"`,
 		"create ns x":              "MethodNotAllowed",
 		"get --raw /stats/summary": "/stats is a path of the kubelet, and podconfigd is no kubelet",
 		"top node":                 "Metrics API not available",

@@ -36,30 +36,30 @@ func TestKubectlPrintsReadOnly(t *testing.T) {
 	}
 
 	const readOnly = " is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver"
-	const no = "no - podconfigd serves the Kubernetes API read-only: only get, list and watch of events, namespaces, nodes, pods and services"
+	const no = "no - podconfigd serves the Kubernetes API read-only: only get, list and watch of namespaces, nodes and pods"
 	for args, want := range map[string]string{
-		"create -f " + newPod:                   `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,
-		"apply -f " + newPod:                    `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,
-		"apply -f " + web:                       "PATCH" + readOnly,
-		"apply --server-side -f " + newPod:      "Error from server (MethodNotAllowed): PATCH" + readOnly,
-		"apply --dry-run=server -f " + newPod:   "POST" + readOnly,
-		"apply -f " + deployment:                `no matches for kind "Deployment" in version "apps/v1"`,
-		"create -f " + deployment:               `no matches for kind "Deployment" in version "apps/v1"`,
-		"replace -f " + web:                     "PUT" + readOnly,
-		"delete pod web-node1":                  "Error from server (MethodNotAllowed): DELETE" + readOnly,
-		"delete pods --all":                     "Error from server (MethodNotAllowed): DELETE" + readOnly,
-		"edit pod web-node1":                    `error: pods "web-node1" could not be patched: PATCH` + readOnly,
-		"label pod web-node1 a=b":               "Error from server (MethodNotAllowed): PATCH" + readOnly,
-		"set image pod/web-node1 c=other":       "PATCH" + readOnly,
-		"run x --image=i":                       "Error from server (MethodNotAllowed): POST" + readOnly,
-		"exec web-node1 -- ls":                  "for example crictl exec, or kubectl with a kubeconfig of the apiserver",
-		"create namespace x":                    "Error from server (MethodNotAllowed): POST" + readOnly,
-		"logs web-node1":                        "for example crictl logs, or kubectl with a kubeconfig of the apiserver",
-		"auth can-i create pods":                no,
-		"auth can-i delete pods/web-node1":      no,
-		"auth can-i get pods --subresource=log": no,
-		"auth can-i get deployments.apps":       no,
-		"explain pod.spec.nope":                 `field "nope" does not exist`,
+		"create -f " + newPod:                      `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,
+		"apply -f " + newPod:                       `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,
+		"apply -f " + web:                          "PATCH" + readOnly,
+		"apply --server-side -f " + newPod:         "Error from server (MethodNotAllowed): PATCH" + readOnly,
+		"apply --dry-run=server -f " + newPod:      "POST" + readOnly,
+		"apply --validate=false -f " + deployment:  `no matches for kind "Deployment" in version "apps/v1"`,
+		"create --validate=false -f " + deployment: `no matches for kind "Deployment" in version "apps/v1"`,
+		"replace -f " + web:                        "PUT" + readOnly,
+		"delete pod web-node1":                     "Error from server (MethodNotAllowed): DELETE" + readOnly,
+		"delete pods --all":                        "Error from server (MethodNotAllowed): DELETE" + readOnly,
+		"edit pod web-node1":                       `error: pods "web-node1" could not be patched: PATCH` + readOnly,
+		"label pod web-node1 a=b":                  "Error from server (MethodNotAllowed): PATCH" + readOnly,
+		"set image pod/web-node1 c=other":          "PATCH" + readOnly,
+		"run x --image=i":                          "Error from server (MethodNotAllowed): POST" + readOnly,
+		"exec web-node1 -- ls":                     "for example crictl exec, or kubectl with a kubeconfig of the apiserver",
+		"create namespace x":                       "Error from server (MethodNotAllowed): POST" + readOnly,
+		"logs web-node1":                           "for example crictl logs, or kubectl with a kubeconfig of the apiserver",
+		"auth can-i create pods":                   no,
+		"auth can-i delete pods/web-node1":         no,
+		"auth can-i get pods --subresource=log":    no,
+		"auth can-i get deployments.apps":          no,
+		"explain pod.spec.nope":                    `field "nope" does not exist`,
 	} {
 		t.Run(args, func(t *testing.T) {
 			cmd := kubectl.Command(t, strings.Fields(args)...)
