@@ -75,7 +75,9 @@ func TestTheUIDsAndTheFilesOfTheStateDirectory(t *testing.T) {
 			_ = os.Remove(path)
 			_ = os.MkdirAll(filepath.Join(path, "in it"), 0o755)
 		},
-		"unchanged": func(*testing.T, string) {},
+		"of another node": func(t *testing.T, path string) { testutil.WriteFile(t, path, ofAnotherNode(t)[filepath.Base(path)]) },
+		"not writable":    notWritable,
+		"unchanged":       func(*testing.T, string) {},
 	}
 	for file, lost := range map[string]bool{"journal-0000000001.log": true, "lock": false, "access-rules": false, "kubelet.json": false} {
 		for what, change := range change {
@@ -102,7 +104,7 @@ func TestTheUIDsAndTheFilesOfTheStateDirectory(t *testing.T) {
 							change(t, filepath.Join(state, file))
 						}
 					})
-					if want := first || !lost || what == "unchanged"; kept != want {
+					if want := first || !lost || what == "unchanged" || what == "not writable"; kept != want {
 						t.Errorf("first start: %t, the UIDs are kept: %t", first, kept)
 					}
 					if kept, _ := restartForUIDs(t, d, state, func() {}); !kept {
@@ -111,6 +113,54 @@ func TestTheUIDsAndTheFilesOfTheStateDirectory(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// ofAnotherNode returns the files of the state directory of another node.
+func ofAnotherNode(t *testing.T) map[string]string {
+	t.Helper()
+	dir := testutil.ShortDir(t)
+	state := filepath.Join(dir, "state")
+	d := e2e.Start(t, dir, "--state-dir", state, "--hostname-override", "node2", "--kubelet-version", "1.34")
+	d.Mkdir(t)
+	d.Put(t, "web", "image")
+	uids(t, d)
+	stored(t, d, true)
+	if _, err := d.End(t, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"kubelet.json": older("kubelet.json")} // only earlier versions write it
+	entries, err := os.ReadDir(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		data, err := os.ReadFile(filepath.Join(state, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[entry.Name()] = string(data)
+	}
+	return files
+}
+
+// notWritable makes a file one that can't be written, replaced or removed, also by root. A missing one is empty.
+func notWritable(t *testing.T, path string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounts a file, which takes root")
+	}
+	file, err := os.OpenFile(path, os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	if err := syscall.Mount(path, path, "", syscall.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(path, syscall.MNT_DETACH) })
+	if err := syscall.Mount("", path, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
 	}
 }
 
