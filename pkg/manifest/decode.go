@@ -67,18 +67,23 @@ func (m plainMeta) Interpret(json []byte) (*schema.GroupVersionKind, error) {
 	return m.SimpleMetaFactory.Interpret(json)
 }
 
-// ErrTooLarge is the error for a manifest of MaxLength bytes or more.
-var ErrTooLarge error = refuse(ReasonTooLarge, "10 MiB or more: a manifest must be smaller")
+// errTooLarge is the error for a manifest of MaxLength bytes or more.
+var errTooLarge = refuse(ReasonTooLarge, "10 MiB or more: a manifest must be smaller")
+
+// beginning is how many bytes of a text that is too large are searched for the key of an object.
+const beginning = 64 << 10
 
 // Read reads a manifest of less than MaxLength bytes. It makes room for one of the given size at once; 0 if the size is
-// unknown.
+// unknown. The [*Error] for a larger text is Foreign if nothing at its beginning is a key of a Kubernetes object.
 func Read(r io.Reader, size int64) ([]byte, error) {
 	data := bytes.NewBuffer(make([]byte, 0, bytes.MinRead+min(size, MaxLength)))
 	if _, err := data.ReadFrom(io.LimitReader(r, MaxLength)); err != nil {
 		return nil, err
 	}
 	if data.Len() >= MaxLength {
-		return nil, ErrTooLarge
+		own := *errTooLarge
+		own.Foreign = !hasObjectKey(data.Bytes()[:beginning])
+		return nil, &own
 	}
 	return data.Bytes(), nil
 }

@@ -189,12 +189,32 @@ func TestLaterDocuments(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	for size, want := range map[int]error{0: nil, 100: nil, MaxLength - 1: nil, MaxLength: ErrTooLarge, MaxLength + 1: ErrTooLarge} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			for _, expected := range []int64{0, 10, int64(size), 1 << 60} {
-				data, err := Read(bytes.NewReader(make([]byte, size)), expected)
-				if !errors.Is(err, want) || (err == nil && len(data) != size) {
-					t.Errorf("%d bytes expected: gave %d and %v, want %v", expected, len(data), err, want)
+	for _, test := range []struct {
+		start             string
+		size              int
+		tooLarge, foreign bool
+	}{
+		{"", 0, false, false},
+		{"kind: Pod\n", 100, false, false},
+		{"kind: Pod\n", MaxLength - 1, false, false},
+		{"kind: Pod\n", MaxLength, true, false},
+		{"# web\n---\napiVersion: v1\n", MaxLength + 1, true, false},
+		{`{"apiVersion": "v1"`, MaxLength + 1, true, false},
+		{"k\x00i\x00n\x00d\x00:\x00 \x00P\x00o\x00d\x00", MaxLength, true, false},
+		{"\x1f\x8b\x08", MaxLength, true, true},
+		{strings.Repeat("# a comment\n", beginning) + "kind: Pod\n", 2 * MaxLength, true, true},
+	} {
+		t.Run(fmt.Sprintf("%.20q and %d", test.start, test.size), func(t *testing.T) {
+			for _, expected := range []int64{0, 10, int64(test.size), 1 << 60} {
+				text := make([]byte, test.size)
+				copy(text, test.start)
+				data, err := Read(bytes.NewReader(text), expected)
+				refused, _ := errors.AsType[*Error](err)
+				if (refused != nil) != test.tooLarge || (err == nil && len(data) != test.size) {
+					t.Fatalf("%d bytes expected: gave %d and %v", expected, len(data), err)
+				}
+				if test.tooLarge && (refused.Reason != ReasonTooLarge || refused.Foreign != test.foreign) {
+					t.Errorf("%d bytes expected: got %s, foreign %t", expected, refused.Reason, refused.Foreign)
 				}
 			}
 		})

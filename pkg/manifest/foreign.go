@@ -3,7 +3,6 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"strings"
 
 	"github.com/podconfigd/podconfigd/internal/lazyregexp"
@@ -20,8 +19,8 @@ func (t *text) foreign(refused *Error, data []byte) bool {
 	switch {
 	case refused.Reason == ReasonEmpty:
 		return true
-	case refused.Reason == ReasonNotYAML, errors.Is(refused, errYAMLTooLarge):
-		return !objectKey().Match(bytes.ReplaceAll(t.Data, []byte{0}, nil)) // UTF-16 has them between the letters
+	case refused.Reason == ReasonNotYAML, refused.Reason == ReasonTooLarge:
+		return !hasObjectKey(t.Data)
 	case refused.Reason != ReasonNotAPod:
 		return false
 	}
@@ -40,4 +39,9 @@ func (t *text) foreign(refused *Error, data []byte) bool {
 		return spec["containers"] == nil
 	}
 	return true
+}
+
+// hasObjectKey reports whether a text has a key that Kubernetes objects begin with.
+func hasObjectKey(data []byte) bool {
+	return objectKey().Match(bytes.ReplaceAll(data, []byte{0}, nil)) // UTF-16 has them between the letters
 }

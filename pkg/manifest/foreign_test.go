@@ -34,6 +34,8 @@ func TestForeign(t *testing.T) {
 		"a list":                            {"- a\n- b", true},
 		"a number":                          {"7", true},
 		"binary":                            {"\x7fELF\x00\x01", true},
+		"very many values":                  {"[" + strings.Repeat("0,", maxValues) + "0]", true},
+		"very many values of an object":     {"kind: x\na: [" + strings.Repeat("0,", maxValues) + "0]", false},
 		"other settings":                    {"resources: [web.yaml]", true},
 		"another kind":                      {"apiVersion: v1\nkind: ConfigMap", true},
 		"another kind with an odd spec":     {"apiVersion: v1\nkind: ConfigMap\nspec: 7", true},

@@ -132,8 +132,6 @@ func (l *looker) look(path string, known knowledge) sight {
 		s.fault = notRegular(info.Mode())
 	case known.decoded && known.trusted && known.sig == signatureOf(info):
 		s.same, s.knowledge = true, known
-	case info.Size() >= manifest.MaxLength:
-		s.fault = faultOf(manifest.ErrTooLarge)
 	default:
 		l.read(path, isLink, known, &s)
 	}
@@ -176,19 +174,23 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	_ = f.SetReadDeadline(at.Add(readPatience)) // fails for files that never block
 	data, err := manifest.Read(f, info.Size())
 	l.metrics.reads.Inc()
-	if err != nil {
+	if _, tooLarge := errors.AsType[*manifest.Error](err); err != nil && !tooLarge {
 		s.fault = faultOf(err)
 		return
 	}
 	s.sig, s.decoded = signatureOf(info), true
 	s.trusted = s.sig.settled(at)
+	s.rules = l.decoder.Rules()
+	if err != nil {
+		s.fault = faultOf(err)
+		return
+	}
 	s.content = maphash.Bytes(contentSeed, data)
 	if known.decoded && known.content == s.content {
 		s.same, s.rules = true, known.rules
 		return
 	}
 	l.metrics.decodes.Inc()
-	s.rules = l.decoder.Rules()
 	at = time.Now()
 	s.pod, s.warnings, err = l.decoder.DecodeFile(l.as, data)
 	l.metrics.decodeDuration.Observe(time.Since(at).Seconds())
