@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
@@ -39,8 +40,8 @@ type pods struct {
 	// ended has the removed pods, the oldest first. endedUIDs has their UIDs.
 	ended     []endedPod
 	endedUIDs map[types.UID]struct{}
-	// waiting has the channels to close when a key gets a pod. A key is a types.UID or a netip.Addr.
-	waiting map[any][]chan struct{}
+	// waiting has who waits for a pod of a key, which is a types.UID or a netip.Addr.
+	waiting await.Keys[any]
 }
 
 // endedPod is a pod that was removed from its source.
@@ -52,7 +53,7 @@ type endedPod struct {
 
 func newPods(j *journal.Journal) *pods {
 	return &pods{
-		journal: j, waiting: make(map[any][]chan struct{}),
+		journal: j, waiting: make(await.Keys[any]),
 		byUID: make(map[types.UID]*journal.Pod), endedUIDs: make(map[types.UID]struct{}), byStatic: make(map[types.UID][]*journal.Pod), byIP: make(map[netip.Addr][]*journal.Pod),
 	}
 }
@@ -155,10 +156,10 @@ func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
 	if after != nil {
 		p.unend(after.Object.UID)
 		p.byUID[after.Object.UID] = after
-		p.wake(after.Object.UID)
+		p.waiting.Wake(after.Object.UID)
 		if uid, mirror := staticUID(after); mirror {
 			p.byStatic[uid] = append(p.byStatic[uid], after)
-			p.wake(uid)
+			p.waiting.Wake(uid)
 			p.addIPs(after)
 		}
 	}
@@ -178,7 +179,7 @@ func (p *pods) changeName(before, after *journal.Pod) {
 func (p *pods) addIPs(pod *journal.Pod) {
 	for _, ip := range ips(pod.Object) {
 		p.byIP[ip] = append(p.byIP[ip], pod)
-		p.wake(ip)
+		p.waiting.Wake(ip)
 	}
 }
 
@@ -237,32 +238,12 @@ func (p *pods) expiry() <-chan time.Time {
 
 // await returns a channel that is closed when one of the keys gets a pod. The caller must call stop.
 func (p *pods) await(keys []any) (found <-chan struct{}, stop func()) {
-	w := make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, key := range keys {
-		p.waiting[key] = append(p.waiting[key], w)
-	}
+	w := p.waiting.Add(keys...)
 	return w, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for _, key := range keys {
-			rest := slices.DeleteFunc(p.waiting[key], func(other chan struct{}) bool { return other == w })
-			if p.waiting[key] = rest; len(rest) == 0 {
-				delete(p.waiting, key)
-			}
-		}
+		p.waiting.Remove(w, keys...)
 	}
-}
-
-// wake closes the channels of a key.
-func (p *pods) wake(key any) {
-	for _, w := range p.waiting[key] {
-		select {
-		case <-w: // closed for another key of the same call
-		default:
-			close(w)
-		}
-	}
-	delete(p.waiting, key)
 }

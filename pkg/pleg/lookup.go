@@ -10,10 +10,8 @@ import (
 )
 
 const (
-	// KnownAfterEnd is how long FindContainer and FindPod find what the runtime has removed. maxEnded limits the number
-	// of removed containers.
+	// KnownAfterEnd is how long FindContainer and FindPod find what the runtime has removed.
 	KnownAfterEnd = time.Minute
-	maxEnded      = 16384
 	// minDemandPause is the minimum time between two lists that Await causes. The pause is also
 	// demandShare times as long as a list takes: a slow runtime spends at most a tenth of its time on lists.
 	minDemandPause = 50 * time.Millisecond
@@ -36,6 +34,11 @@ type Found struct {
 	removed time.Time
 }
 
+// recent returns what the runtime has removed lately.
+func (f Found) recent() (Found, bool) {
+	return f, f.UID != "" && time.Since(f.removed) <= KnownAfterEnd
+}
+
 // FindContainer returns the container or sandbox with that ID.
 func (g *Generator) FindContainer(id string) (Found, bool) {
 	g.mu.Lock()
@@ -46,8 +49,7 @@ func (g *Generator) FindContainer(id string) (Found, bool) {
 		found.Container, found.Started = r.pods[uid].containers[id].Container, r.pods[uid].containers[id].started()
 		return found, true
 	}
-	ended, known := r.ended.containers[id]
-	return ended, known && time.Since(ended.removed) <= KnownAfterEnd
+	return r.gone[id].recent()
 }
 
 // FindPod returns the pod with that UID.
@@ -57,8 +59,7 @@ func (g *Generator) FindPod(uid types.UID) (Found, bool) {
 	if rec := g.records.pods[uid]; rec != nil {
 		return rec.found(), true
 	}
-	last, known := g.records.ended.pods[uid]
-	return last, known && time.Since(last.removed) <= KnownAfterEnd
+	return g.records.ended[uid].recent()
 }
 
 // Behind returns why the records may lack something that the runtime had at the time; nil if they are complete. With a zero
@@ -72,17 +73,14 @@ func (g *Generator) Behind(at time.Time) error {
 // Await returns a channel that is closed when a container, a sandbox or a pod with one of the IDs is recorded. The runtime is
 // listed at once, or as soon as demandPause allows. The caller must call stop.
 func (g *Generator) Await(ids ...string) (recorded <-chan struct{}, stop func()) {
-	w := make(chan struct{})
 	g.mu.Lock()
-	for _, id := range ids {
-		g.records.awaited[id] = append(g.records.awaited[id], w)
-	}
+	w := g.records.awaited.Add(ids...)
 	g.mu.Unlock()
 	await.Signal(g.demands) // unless a list is demanded already
 	return w, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.records.awaited.leave(w, ids)
+		g.records.awaited.Remove(w, ids...)
 	}
 }
 
@@ -118,76 +116,4 @@ func (rec *record) found() Found {
 		}
 	}
 	return f
-}
-
-// awaited has the channels of Await by ID.
-type awaited map[string][]chan struct{}
-
-// recorded closes the channels of an ID.
-func (a awaited) recorded(id string) {
-	for _, w := range a[id] {
-		select {
-		case <-w: // another ID of the same call was recorded
-		default:
-			close(w)
-		}
-	}
-	delete(a, id)
-}
-
-// leave removes the channel of IDs.
-func (a awaited) leave(w chan struct{}, ids []string) {
-	for _, id := range ids {
-		kept := a[id][:0]
-		for _, other := range a[id] {
-			if other != w {
-				kept = append(kept, other)
-			}
-		}
-		if a[id] = kept; len(kept) == 0 {
-			delete(a, id)
-		}
-	}
-}
-
-// ended has the containers that were removed in the last KnownAfterEnd.
-type ended struct {
-	containers map[string]Found
-	// pods has the pod of each, as of the container that was removed last.
-	pods  map[types.UID]Found
-	order []string
-}
-
-// add adds a removed container.
-func (e *ended) add(f Found) {
-	if e.containers == nil {
-		e.containers, e.pods = make(map[string]Found), make(map[types.UID]Found)
-	}
-	if f.Container.State != StateExited && f.Container.State != StateUnknown {
-		f.Container.State = StateExited
-	}
-	e.containers[f.Container.ID] = f
-	e.order = append(e.order, f.Container.ID)
-	pod := f
-	pod.Container, pod.Started = Container{}, time.Time{}
-	if last := e.pods[f.UID].Ended; last.After(pod.Ended) {
-		pod.Ended = last
-	}
-	e.pods[f.UID] = pod
-	e.forget(f.removed)
-}
-
-// forget forgets containers after KnownAfterEnd, and the oldest ones beyond the limit.
-func (e *ended) forget(now time.Time) {
-	n := 0
-	for n < len(e.order) && (len(e.order)-n > maxEnded || now.Sub(e.containers[e.order[n]].removed) > KnownAfterEnd) {
-		f := e.containers[e.order[n]]
-		if delete(e.containers, e.order[n]); !e.pods[f.UID].removed.After(f.removed) {
-			delete(e.pods, f.UID)
-		}
-		n++
-	}
-	if e.order = e.order[n:]; len(e.order) == 0 {
-		e.order = nil
-	}
 }

@@ -2,10 +2,13 @@ package pleg
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // tombstoneAge is how long the ID of a removed container is kept, so that a late event does not add it again.
@@ -17,11 +20,12 @@ type records struct {
 	pods map[types.UID]*record
 	// owner has the pod of each container and sandbox, by ID.
 	owner map[string]types.UID
-	// gone has when each removed container was removed, by ID.
-	gone map[string]time.Time
-	// ended and awaited are for FindContainer, FindPod and Await.
-	ended   ended
-	awaited awaited
+	// gone has the removed containers by ID. One that never had a record has only the time of its removal.
+	gone map[string]Found
+	// ended has the pod of each, as of its container that was removed last.
+	ended map[types.UID]Found
+	// awaited is for Await.
+	awaited await.Keys[string]
 }
 
 type record struct {
@@ -59,8 +63,8 @@ func (c *Container) end(removed time.Time) time.Time {
 
 func newRecords() *records {
 	return &records{
-		pods: make(map[types.UID]*record), owner: make(map[string]types.UID), gone: make(map[string]time.Time),
-		awaited: make(awaited),
+		pods: make(map[types.UID]*record), owner: make(map[string]types.UID), gone: make(map[string]Found),
+		ended: make(map[types.UID]Found), awaited: make(await.Keys[string]),
 	}
 }
 
@@ -84,7 +88,7 @@ func (r *records) compare(uid types.UID, pod *Pod, listed time.Time) (changes []
 	if pod != nil {
 		for _, c := range pod.Containers {
 			reported[c.ID] = true
-			if gone, removed := r.gone[c.ID]; removed && !gone.Before(listed) {
+			if gone, removed := r.gone[c.ID]; removed && !gone.removed.Before(listed) {
 				continue
 			}
 			from := StateNone
@@ -134,7 +138,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 		}
 		rec = &record{uid: uid, containers: make(map[string]*known)}
 		r.pods[uid] = rec
-		defer r.awaited.recorded(string(uid))
+		defer r.awaited.Wake(string(uid))
 	}
 	if pod != nil {
 		rec.namespace, rec.name, rec.source = pod.Namespace, pod.Name, cmp.Or(pod.Source, rec.source)
@@ -156,8 +160,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 			delete(rec.containers, id)
 			if k := before; r.owner[id] == uid { // otherwise another pod has the ID by now
 				delete(r.owner, id)
-				r.gone[id] = at
-				r.ended.add(Found{
+				r.end(Found{
 					UID: uid, Namespace: rec.namespace, Name: rec.name, Container: c.container,
 					Started: k.started(), Ended: c.container.end(at), removed: at,
 				})
@@ -172,7 +175,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 		rec.containers[id] = k
 		r.owner[id] = uid
 		delete(r.gone, id)
-		r.awaited.recorded(id)
+		r.awaited.Wake(id)
 	}
 	if len(rec.containers) == 0 {
 		delete(r.pods, uid)
@@ -228,7 +231,7 @@ func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEve
 	}
 	switch {
 	case to == StateNone && !owned:
-		r.gone[e.ContainerID] = now // a pending list may still have it
+		r.gone[e.ContainerID] = Found{removed: now} // a pending list may still have it
 		return nil, true
 	case to != StateNone && late(from, to), from == to:
 		return nil, true
@@ -241,14 +244,23 @@ func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEve
 	return r.apply(uid, e.Pod, []change{{container: c, from: from, to: to}}, now), true
 }
 
-// forget deletes the old entries of removed containers.
-func (r *records) forget(now time.Time) {
-	for id, at := range r.gone {
-		if now.Sub(at) > tombstoneAge {
-			delete(r.gone, id)
-		}
+// end adds a removed container.
+func (r *records) end(f Found) {
+	if f.Container.State != StateUnknown {
+		f.Container.State = StateExited
 	}
-	r.ended.forget(now)
+	r.gone[f.Container.ID] = f
+	f.Container, f.Started = Container{}, time.Time{}
+	if last := r.ended[f.UID].Ended; last.After(f.Ended) {
+		f.Ended = last
+	}
+	r.ended[f.UID] = f
+}
+
+// forget deletes the old entries of removed containers and pods.
+func (r *records) forget(now time.Time) {
+	maps.DeleteFunc(r.gone, func(_ string, f Found) bool { return now.Sub(f.removed) > tombstoneAge })
+	maps.DeleteFunc(r.ended, func(_ types.UID, f Found) bool { return now.Sub(f.removed) > KnownAfterEnd })
 }
 
 // snapshot returns the pods, ordered by UID.

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // The times of a container are those of the runtime, if they can be right. Otherwise they are those of what was observed.
@@ -80,29 +78,12 @@ func TestEndsOfRemovedContainers(t *testing.T) {
 				if _, known := r.FindPod("p"); known {
 					t.Error("the pod is found after a minute")
 				}
-				if e := r.records.ended; len(e.containers)+len(e.pods)+len(e.order) > 0 {
-					t.Errorf("%d containers, %d pods, %d in order are left", len(e.containers), len(e.pods), len(e.order))
+				pass(tombstoneAge)
+				if gone, pods := r.records.gone, r.records.ended; len(gone)+len(pods) > 0 {
+					t.Errorf("%d containers, %d pods are left", len(gone), len(pods))
 				}
 				r.stop()
 			})
 		})
-	}
-}
-
-// Of containers that are removed at once, as many as limits.md says are found, and their pods.
-func TestHowManyRemovedContainersAreFound(t *testing.T) {
-	g := New(Options{})
-	now := time.Now()
-	const more = 10
-	for i := range maxEnded + more {
-		uid := types.UID(fmt.Sprint("p", i/2))
-		g.records.ended.add(Found{UID: uid, Container: Container{ID: fmt.Sprint("c", i)}, Ended: now, removed: now})
-	}
-	for i := range maxEnded + more {
-		_, found := g.FindContainer(fmt.Sprint("c", i))
-		_, pod := g.FindPod(types.UID(fmt.Sprint("p", i/2)))
-		if found != (i >= more) || pod != found {
-			t.Fatalf("container %d: found %t, its pod %t", i, found, pod)
-		}
 	}
 }
