@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"math"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,12 +9,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"golang.org/x/time/rate"
+
+	"github.com/podconfigd/podconfigd/internal/retry"
 )
 
-// The waits after failures grow from firstRetry to lastRetry. The apiserver can ask for a wait of at most lastRetry.
-// While events in a namespace are forbidden, the waits grow to lastDenied.
+// lastRetry is the longest wait after failures, lastDenied that while events in a namespace are forbidden.
 const (
-	firstRetry = time.Second
 	lastRetry  = time.Minute
 	lastDenied = 5 * time.Minute
 	// logBurst is the number of lines that are logged at once, logEvery the interval of further lines. A series of
@@ -35,26 +34,10 @@ type failures struct {
 }
 
 type series struct {
-	backoff
+	retry.Backoff
 	logged bool
 	// last is the event that failed last.
 	last key
-}
-
-// backoff is the wait after failures.
-type backoff struct {
-	next time.Time
-	wait time.Duration
-}
-
-// failed starts the next wait. The apiserver can ask for a longer one.
-func (b *backoff) failed(err error, now time.Time, last time.Duration) {
-	b.wait = min(max(2*b.wait, firstRetry), last)
-	in := wait.Jitter(b.wait, 0.5)
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		in = max(in, min(time.Duration(min(seconds, math.MaxInt32))*time.Second, lastRetry))
-	}
-	b.next = now.Add(in)
 }
 
 func newFailures() failures {
@@ -64,17 +47,17 @@ func newFailures() failures {
 // waiting reports whether the events of a namespace have to wait. With an empty name, it reports whether all have to.
 func (f *failures) waiting(namespace string, now time.Time) bool {
 	s := f.series[namespace]
-	return s != nil && now.Before(s.next)
+	return s != nil && s.Waits(now)
 }
 
 // add notes a failure, and logs the first of a series.
 func (f *failures) add(ctx context.Context, d due, err error, now time.Time) {
 	namespace := namespaceOf(&d.on)
-	name, last := "", lastRetry
+	name, waits := "", wait.Backoff{Duration: time.Second, Cap: lastRetry, Jitter: 0.5}
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		name, last = namespace, lastDenied
+		name, waits.Cap = namespace, lastDenied
 	}
-	d.retry.failed(err, now, last)
+	d.retry.Failed(now, waits, err)
 	s := f.series[name]
 	if s == nil {
 		s = &series{}
@@ -82,7 +65,7 @@ func (f *failures) add(ctx context.Context, d due, err error, now time.Time) {
 		s.logged = f.log(ctx, err, "Could not write an event to the apiserver, trying again later without a further message", namespace)
 	}
 	if s.last != d.key { // two events fail
-		s.failed(err, now, last)
+		s.Failed(now, waits, err)
 	}
 	s.last = d.key
 }
@@ -104,8 +87,8 @@ func (f *failures) end(ctx context.Context, written due, entries map[key]*entry)
 		if s == nil {
 			continue
 		}
-		s.backoff = backoff{}
-		if e := entries[s.last]; s.last != written.key && e != nil && e.retry.wait > 0 {
+		s.Backoff = retry.Backoff{}
+		if e := entries[s.last]; s.last != written.key && e != nil && e.retry.Wait > 0 {
 			continue
 		}
 		if s.logged {

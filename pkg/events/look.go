@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/retry"
 )
 
 // Of the events about one condition, entryBurst are written at once, and then one each entryEvery.
@@ -40,7 +41,7 @@ type entry struct {
 	live  bool
 	limit *rate.Limiter
 	// retry is the wait after failures.
-	retry backoff
+	retry retry.Backoff
 	// correlated is the event to send for next. It is nil before the first attempt.
 	correlated *record.EventCorrelateResult
 }
@@ -78,7 +79,7 @@ func (r *Recorder) look(now time.Time) (all []due) {
 			r.unwant(k, e, sources, &mirrors, now)
 		}
 		if e.next == e.written || e.next == (report{}) {
-			e.retry = backoff{}
+			e.retry = retry.Backoff{}
 			if !e.live && e.written == (report{}) && e.limit.TokensAt(now) >= entryBurst {
 				delete(r.entries, k)
 			}
@@ -91,7 +92,7 @@ func (r *Recorder) look(now time.Time) (all []due) {
 	}
 	r.metrics.pending.Set(float64(pending))
 	slices.SortFunc(all, func(a, b due) int {
-		return cmp.Or(cmp.Compare(a.retry.wait, b.retry.wait), cmp.Compare(a.rank(), b.rank()), a.since.Compare(b.since),
+		return cmp.Or(cmp.Compare(a.retry.Wait, b.retry.Wait), cmp.Compare(a.rank(), b.rank()), a.since.Compare(b.since),
 			cmp.Compare(a.source, b.source), cmp.Compare(a.kind, b.kind), cmp.Compare(a.path, b.path), cmp.Compare(a.namespace, b.namespace),
 			cmp.Compare(a.name, b.name), cmp.Compare(a.on.Kind, b.on.Kind), cmp.Compare(a.on.UID, b.on.UID))
 	})

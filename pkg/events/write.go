@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/podconfigd/podconfigd/internal/retry"
 )
 
 // requestTimeout is the maximum time for a request.
@@ -26,7 +28,7 @@ func (r *Recorder) write(ctx context.Context, all []due, until time.Time) {
 		switch {
 		case ctx.Err() != nil || now.After(until) || r.failures.waiting("", now):
 			return
-		case now.Before(d.retry.next) || r.failures.waiting(namespaceOf(&d.on), now) || ofManifest && r.manifests.TokensAt(now) < 1:
+		case d.retry.Waits(now) || r.failures.waiting(namespaceOf(&d.on), now) || ofManifest && r.manifests.TokensAt(now) < 1:
 			continue
 		case !r.requests.AllowN(now, 1):
 			return
@@ -66,7 +68,7 @@ func (r *Recorder) writeOne(ctx context.Context, d due) bool {
 		r.failures.add(ctx, d, err, time.Now())
 		return false
 	}
-	d.written, d.correlated, d.retry = d.next, nil, backoff{}
+	d.written, d.correlated, d.retry = d.next, nil, retry.Backoff{}
 	return true
 }
 

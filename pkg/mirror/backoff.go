@@ -3,41 +3,21 @@ package mirror
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/retry"
 )
 
-const (
-	// firstRetry and lastRetry are the shortest and the longest wait after a failure. The wait doubles with each failure.
-	// The longest wait of a kubelet is the same, because it syncs a pod every minute.
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-	// retryJitter is the maximum random extension of a wait, as a fraction of it.
-	retryJitter = 0.2
-)
+// lastRetry is the longest wait after a failure. That of a kubelet is the same, because it syncs a pod every minute.
+const lastRetry = time.Minute
 
-// backoff is the wait after failures.
-type backoff struct {
-	wait time.Duration
-	next time.Time
-}
-
-// failed starts the next wait. If the apiserver asks for a longer wait, failed starts that one.
-func (b *backoff) failed(now time.Time, err error) {
-	b.wait = min(max(2*b.wait, firstRetry), lastRetry)
-	wait := b.wait + time.Duration(rand.Float64()*retryJitter*float64(b.wait))
-	if seconds, asked := apierrors.SuggestsClientDelay(err); asked {
-		wait = max(wait, time.Duration(min(seconds, int(lastRetry/time.Second)))*time.Second)
-	}
-	b.next = now.Add(wait)
-}
-
-// due reports whether the wait is over.
-func (b *backoff) due(now time.Time) bool { return !now.Before(b.next) }
+// retries are the waits after failures.
+var retries = wait.Backoff{Duration: time.Second, Cap: lastRetry, Jitter: 0.2}
 
 // later returns the later of two times.
 func later(a, b time.Time) time.Time {
@@ -55,16 +35,16 @@ func (p *pass) failed(ctx context.Context, e *entry, op string, pod *v1.Pod, err
 	}
 	now, log := time.Now(), true
 	p.metrics.errors.WithLabelValues(op).Inc()
-	e.backoff.failed(now, err)
+	e.backoff.Failed(now, retries, err)
 	switch name := nameOf(pod); {
 	case answered(err) || errors.Is(err, errNameTaken) || errors.Is(err, errFinalizers):
-		p.outage = backoff{}
+		p.outage = retry.Backoff{}
 	case p.unanswered != name:
-		log = p.outage.wait == 0
-		p.outage.failed(now, err)
+		log = p.outage.Wait == 0
+		p.outage.Failed(now, retries, err)
 		p.unanswered = name
 	}
-	p.again(later(e.backoff.next, p.outage.next))
+	p.again(later(e.backoff.Next, p.outage.Next))
 	e.op = op
 	if text := err.Error(); e.problem != text {
 		if log {
@@ -77,7 +57,7 @@ func (p *pass) failed(ctx context.Context, e *entry, op string, pod *v1.Pod, err
 // succeeded records that a request for a pod succeeded.
 func (p *pass) succeeded(e *entry, op string) {
 	p.metrics.requests.WithLabelValues(op).Inc()
-	p.outage = backoff{}
+	p.outage = retry.Backoff{}
 	e.solved()
 }
 
@@ -97,7 +77,7 @@ func (e *entry) confirmed(mirror, static *v1.Pod) {
 	}
 }
 
-func (e *entry) solved() { e.backoff, e.problem, e.op, e.since = backoff{}, "", "", time.Time{} }
+func (e *entry) solved() { e.backoff, e.problem, e.op, e.since = retry.Backoff{}, "", "", time.Time{} }
 
 // answered reports whether the error is an answer of the apiserver about one pod. Any other error concerns the next
 // request too.

@@ -141,8 +141,8 @@ func (p *pass) sync(ctx context.Context, name types.NamespacedName) {
 	}
 	e.released(mirror)
 	e.confirmed(mirror, s.pod)
-	if now := time.Now(); !e.backoff.due(now) || !p.outage.due(now) {
-		p.again(later(e.backoff.next, p.outage.next))
+	if now := time.Now(); e.backoff.Waits(now) || p.outage.Waits(now) {
+		p.again(later(e.backoff.Next, p.outage.Next))
 		return
 	}
 	switch {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/internal/retry"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
@@ -50,9 +51,9 @@ func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod
 		if err == nil && written == nil { // a kubelet writes it
 			return
 		}
-		if isOutdated(err) && e.backoff.wait < outdated { // the source will have the present version
-			e.backoff.failed(time.Now(), nil)
-			p.again(e.backoff.next)
+		if isOutdated(err) && e.backoff.Wait < outdated { // the source will have the present version
+			e.backoff.Failed(time.Now(), retries, nil)
+			p.again(e.backoff.Next)
 			return
 		}
 	}
@@ -60,7 +61,7 @@ func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod
 		p.failed(ctx, e, opStatus, static, fmt.Errorf("writing the status of the mirror pod: %w", err))
 		return
 	}
-	p.outage = backoff{}
+	p.outage = retry.Backoff{}
 	e.solved()
 	e.static, e.mirror = static, mirror
 }

@@ -8,27 +8,19 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/retry"
 )
 
-const (
-	// firstResync and lastResync are the minimum and maximum wait after a resync of a pod.
-	// The wait doubles with each resync. It starts again at firstResync if the pod is not
-	// requested for one more wait after the wait has ended.
-	firstResync = time.Second
-	lastResync  = time.Minute
-)
+// resyncs are the waits after each resync of a pod. They start again if the pod is not requested for one more wait after a
+// wait has ended.
+var resyncs = wait.Backoff{Duration: time.Second, Cap: time.Minute}
 
-// backoff has the time from which a pod may be requested again.
-type backoff struct {
-	next time.Time
-	wait time.Duration
-}
-
-// over reports whether the backoff has expired, so that the next wait is firstResync.
-func (b *backoff) over(now time.Time) bool { return now.Sub(b.next) > b.wait }
+// over reports whether the next wait is the first one again.
+func over(b *retry.Backoff, now time.Time) bool { return now.Sub(b.Next) > b.Wait }
 
 // Resync sends a SYNC for the pods with the name at once, as if they were due. If there is no such pod,
 // apierrors.IsNotFound reports the error. If the pod is requested too often, apierrors.IsTooManyRequests reports it, and
@@ -49,22 +41,20 @@ func (l *Loop) resync(ctx context.Context, namespace, name string) error {
 	}
 	now := time.Now()
 	for _, pod := range pods {
-		if b := l.backoff[pod.UID]; b != nil && now.Before(b.next) {
-			wait := b.next.Sub(now)
+		if b := l.backoff[pod.UID]; b != nil && b.Waits(now) {
+			left := b.Next.Sub(now)
 			return apierrors.NewTooManyRequests(
-				fmt.Sprintf("%s: too many requests for this pod; try again in %v", what, wait.Round(time.Millisecond)),
-				int(math.Ceil(wait.Seconds())))
+				fmt.Sprintf("%s: too many requests for this pod; try again in %v", what, left.Round(time.Millisecond)),
+				int(math.Ceil(left.Seconds())))
 		}
 	}
 	for _, pod := range pods {
 		b := l.backoff[pod.UID]
-		if b == nil || b.over(now) {
-			b = &backoff{wait: firstResync}
+		if b == nil || over(b, now) {
+			b = new(retry.Backoff)
 			l.backoff[pod.UID] = b
-		} else {
-			b.wait = min(2*b.wait, lastResync)
 		}
-		b.next = now.Add(b.wait)
+		b.Failed(now, resyncs, nil)
 	}
 	klog.FromContext(ctx).V(2).Info("SyncLoop (RESYNC) pods", "pods", klog.KObjSlice(pods))
 	l.queue.put(pods, now)

@@ -70,7 +70,7 @@ func TestResync(t *testing.T) {
 			}
 		}
 		// The wait doubles with each request that comes as soon as it is allowed.
-		for wait := firstResync; wait < lastResync; wait *= 2 {
+		for wait := resyncs.Duration; wait < resyncs.Cap; wait *= 2 {
 			resync(0)
 			resync(wait)
 			pass(wait / 2)
@@ -79,16 +79,16 @@ func TestResync(t *testing.T) {
 		}
 		for range 3 {
 			resync(0)
-			resync(lastResync)
-			pass(lastResync)
+			resync(resyncs.Cap)
+			pass(resyncs.Cap)
 		}
-		pass(lastResync + 1) // after a pause, the wait starts again
+		pass(resyncs.Cap + 1) // after a pause, the wait starts again
 		resync(0)
-		resync(firstResync)
+		resync(resyncs.Duration)
 		if err := h.loop.Resync(t.Context(), "default", "b"); !apierrors.IsNotFound(err) || err.Error() != "resyncing pod default/b: no such pod" {
 			t.Errorf("a pod that is not there: %v", err)
 		}
-		pass(3 * firstResync)
+		pass(3 * resyncs.Duration)
 		h.stop(t)
 		if n := len(h.syncs["a"]); n < 10 {
 			t.Errorf("a was offered %d times", n)

@@ -30,13 +30,14 @@ func imports(t *testing.T) (direct, all map[string][]string) {
 // config. The list has all packages of this module that a package may import, without those of
 // everywhere, which import only each other.
 func TestImportsPointOneWay(t *testing.T) {
-	everywhere := []string{"internal/await", "internal/failure", "internal/lazyregexp", "internal/metric", "internal/printable"}
+	everywhere := []string{"internal/await", "internal/failure", "internal/lazyregexp", "internal/metric", "internal/printable", "internal/retry"}
 	may := map[string][]string{
 		"internal/await":                 {},
 		"internal/failure":               {},
 		"internal/lazyregexp":            {},
 		"internal/metric":                {},
 		"internal/printable":             {},
+		"internal/retry":                 {},
 		"api/config/v1alpha1":            {"internal/option", "internal/socketpath"},
 		"api/podconfigd/v1alpha1":        {},
 		"api/stream/v1alpha1":            {},
