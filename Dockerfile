@@ -19,7 +19,7 @@ ARG TARGETARCH
 ARG VERSION=
 RUN --mount=type=cache,target=/go/pkg/mod \
     --mount=type=cache,target=/root/.cache/go-build \
-    GOOS=$TARGETOS GOARCH=$TARGETARCH make build BIN=/out/podconfigd VERSION="$VERSION"
+    GOOS=$TARGETOS GOARCH=$TARGETARCH make build BIN=/out/podconfigd CTL=/out/podconfigctl VERSION="$VERSION"
 
 # Scratch has no mkdir: the default places of the socket and of --state-dir.
 RUN mkdir -p /out/run/podconfigd /out/lib/podconfigd
@@ -38,6 +38,7 @@ COPY LICENSE /LICENSE
 COPY --from=build --chown=65532:65532 /out/run/podconfigd /run/podconfigd
 COPY --from=build --chown=65532:65532 /out/lib/podconfigd /var/lib/podconfigd
 COPY --from=build /out/podconfigd /podconfigd
+COPY --from=build /out/podconfigctl /podconfigctl
 
 # Without root the socket is below $XDG_RUNTIME_DIR: this makes it
 # /run/podconfigd/podconfigd.sock, as with root. A manifest directory that only root

@@ -60,14 +60,16 @@ generate_config = $(TOOLS)/deepcopy-gen --go-header-file /dev/null --output-file
 generate_grpc = mkdir -p bin && $(BUF) build -o bin/api.binpb && $(SHARED) run ./hack/protodoc bin/api.binpb >$(1) && rm bin/api.binpb
 
 # Platforms besides that of the tests, and the packages that have code for each. On platforms
-# other than Linux, the command has no daemon.
+# other than Linux, there is only podconfigctl.
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
-PORTABLE := cmd/podconfigd internal/cli pkg/client internal/proxy pkg/journal/store
+PORTABLE := cmd/podconfigctl cmd/podconfigctl/cli cmd/podconfigctl/proxy pkg/client pkg/journal/store
 
 # The protobuf interface that changes are compared with.
 API_BASELINE := api/baseline.json
 
+# BIN and CTL are the files of the two programs.
 BIN ?= bin/podconfigd
+CTL ?= bin/podconfigctl
 VERSION ?= $(shell git describe --always --dirty --tags 2>/dev/null)
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.version=$(VERSION))
 
@@ -123,11 +125,12 @@ PRESS ?= 25m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN VERSION CACHE TEST_TIMEOUT PACKAGES BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES MANIFESTS STEPS KILLS SEED PODS PRESS TIMES RUNS LOGS ARCHES PACKAGE_VERSION"
+	@echo "  Variables: BIN CTL VERSION CACHE TEST_TIMEOUT PACKAGES BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES MANIFESTS STEPS KILLS SEED PODS PRESS TIMES RUNS LOGS ARCHES PACKAGE_VERSION"
 
 .PHONY: build
-build: ## Build the static binary, bin/podconfigd
+build: ## Build the static programs, bin/podconfigd and bin/podconfigctl
 	$(SHARED) build $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/podconfigd
+	$(SHARED) build $(TAGS) -ldflags '$(LDFLAGS)' -o $(CTL) ./cmd/podconfigctl
 
 # go_race and go_plain run tests in the two ways in which packages are compiled: with the race detector, and
 # as the program and the servers.
@@ -203,13 +206,13 @@ test-short: ## Run the fast tests of the packages, without the race detector
 
 .PHONY: demo
 demo: build ## Build, then run examples/demo.sh
-	examples/demo.sh $(BIN)
+	examples/demo.sh $(BIN) $(CTL)
 
 .PHONY: pictures
 pictures: build ## Make the pictures of the README, docs/images/*.svg, from the program in tmux
-	hack/pictures.sh $(BIN) docs/images
+	hack/pictures.sh $(BIN) $(CTL) docs/images
 	axe=$$(CACHE='$(CACHE)' hack/browser.sh) && cd test/browser && \
-		AXE=$$axe PODCONFIGD='$(CURDIR)/$(BIN)' PICTURES='$(CURDIR)/docs/images' $(SHARED) test -count=1 -run '^TestPictures$$' .
+		AXE=$$axe PODCONFIGD='$(CURDIR)/$(BIN)' PODCONFIGCTL='$(CURDIR)/$(CTL)' PICTURES='$(CURDIR)/docs/images' $(SHARED) test -count=1 -run '^TestPictures$$' .
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) lint-api lint-platforms ## Check formatting, linters, the interfaces, generated code, go.mod files and scripts
@@ -275,7 +278,7 @@ kubelets-record: ## Record the field lists of the kubelets of each minor version
 .PHONY: browser
 browser: build ## Drive the page in Chromium: live changes, restarts, hostile manifests, access rules, 5,000 pods, 200 updates a second
 	axe=$$(CACHE='$(CACHE)' hack/browser.sh) && cd test/browser && \
-		AXE=$$axe PODCONFIGD='$(CURDIR)/$(BIN)' $(SHARED) test -count=1 -timeout 30m -v .
+		AXE=$$axe PODCONFIGD='$(CURDIR)/$(BIN)' PODCONFIGCTL='$(CURDIR)/$(CTL)' $(SHARED) test -count=1 -timeout 30m -v .
 
 .PHONY: clients
 clients: components ## Run clients of other projects during changes and kills; installs them into CACHE

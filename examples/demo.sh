@@ -3,10 +3,11 @@
 # stream while it adds, edits, breaks, fixes and removes manifests, and while the daemon is
 # killed. Removes its files when it ends.
 #
-#   examples/demo.sh [path of the podconfigd binary]
+#   examples/demo.sh [path of podconfigd] [path of podconfigctl]
 set -euo pipefail
 
 bin=$(realpath "${1:-bin/podconfigd}")
+ctl=$(realpath "${2:-bin/podconfigctl}")
 here=$(dirname "$(realpath "$0")")
 work=$(mktemp -d "${TMPDIR:-/tmp}/podconfigd-demo.XXXXXX")
 export PODCONFIGD_SOCKET="$work/podconfigd.sock"
@@ -32,7 +33,7 @@ run() {
 }
 
 # status shows the status. The command exits with 2 while something is wrong.
-status() { "$bin" status || [ $? -eq 2 ]; }
+status() { "$ctl" status || [ $? -eq 2 ]; }
 
 # await runs a command until it succeeds, for at most 10 s.
 await() {
@@ -54,14 +55,14 @@ start() {
 	"$bin" --pod-manifest-path "$manifests" --hostname-override node1 --socket "$PODCONFIGD_SOCKET" \
 		--state-dir "$work/state" >>"$work/log" 2>&1 &
 	daemon=$!
-	await "$bin" get pods
+	await "$ctl" get pods
 }
 
 say "podconfigd --pod-manifest-path $manifests --state-dir $work/state"
 start
 
-say 'podconfigd watch, in the background'
-"$bin" watch &
+say 'podconfigctl watch, in the background'
+"$ctl" watch &
 stream=$!
 sleep 0.7
 
@@ -91,7 +92,7 @@ start
 sleep 1.5
 
 say 'Show the history of this pod, with the owner and the mode of its file.'
-"$bin" history --pod default/shop-node1
+"$ctl" history --pod default/shop-node1
 
 say 'Move the directory away: no pod is removed. Create an empty directory: all pods are removed.'
 run "mv manifests elsewhere"
@@ -102,7 +103,7 @@ say 'Check the readiness with curl, or list the pods without curl'
 if command -v curl >/dev/null; then
 	curl -s --unix-socket "$PODCONFIGD_SOCKET" 'http://localhost/readyz?verbose'
 else
-	"$bin" get pods
+	"$ctl" get pods
 fi
 
 say 'SIGTERM'

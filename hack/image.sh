@@ -96,11 +96,11 @@ case ${env[*]} in *GO*) fail "the image's environment has variables of the base:
 
 rootfs=$(buildah mount "$(buildah from --quiet --signature-policy "$work/policy.json" --pull-never localhost/podconfigd)")
 files=$(cd "$rootfs" && find . -type f | sort | tr '\n' ' ')
-equal files "$files" './LICENSE ./etc/ssl/certs/ca-certificates.crt ./podconfigd '
+equal files "$files" './LICENSE ./etc/ssl/certs/ca-certificates.crt ./podconfigctl ./podconfigd '
 for dir in run/podconfigd var/lib/podconfigd; do
 	equal "owner of /$dir" "$(stat -c %u:%g "$rootfs/$dir")" "$user"
 done
-say "the image has $(du -sm "$rootfs" | cut -f1) MB, the program $(du -m "$rootfs/podconfigd" | cut -f1) MB"
+say "the image has $(du -sm "$rootfs" | cut -f1) MB, podconfigd $(du -m "$rootfs/podconfigd" | cut -f1) MB, podconfigctl $(du -m "$rootfs/podconfigctl" | cut -f1) MB"
 
 # in_image runs a command of the image with its user and environment, and without a shell.
 in_image() { exec env -i "${env[@]}" chroot --userspec="$user" "$rootfs" "$@"; }
@@ -118,7 +118,7 @@ printf '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec":
 in_image "$entrypoint" --pod-manifest-path=/etc/kubernetes/manifests --state-dir=/var/lib/podconfigd --hostname-override=node1 2>"$work/log" &
 daemon=$!
 for _ in $(seq 100); do
-	pods=$(in_image "$entrypoint" get pods 2>&1) && [[ $pods == *web-node1* ]] && break
+	pods=$(in_image /podconfigctl get pods 2>&1) && [[ $pods == *web-node1* ]] && break
 	kill -0 $daemon 2>/dev/null || break
 	sleep 0.2
 done

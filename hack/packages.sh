@@ -4,7 +4,7 @@
 # VERSION  version of the packages (default: from git)
 # CONFIG   configuration of nfpm (default: deploy/packages/nfpm.yaml)
 # MAN      directory with the manual pages (default: they are written)
-# PROGRAM  binary for the architecture of this machine (default: it is built)
+# PROGRAM  podconfigd for the architecture of this machine, and CTL its podconfigctl (default: they are built)
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,22 +21,23 @@ rm -rf "$files"
 mkdir -p "$files/man" "$out"
 native=$(go env GOHOSTARCH)
 
-program=${PROGRAM:-$files/$native/podconfigd}
-for arch in "$native" "$@"; do # the program of this machine writes the completions
+for arch in "$native" "$@"; do # the programs of this machine write the completions
 	if [[ -n ${PROGRAM:-} && $arch == "$native" ]]; then
-		mkdir -p "$files/$arch" && ln -f "$PROGRAM" "$files/$arch/podconfigd"
+		mkdir -p "$files/$arch" && ln -f "$PROGRAM" "$files/$arch/podconfigd" && ln -f "$CTL" "$files/$arch/podconfigctl"
 	elif [[ ! -e $files/$arch/podconfigd ]]; then
 		echo "==> building podconfigd $version for linux/$arch"
-		GOOS=linux GOARCH=$arch make --no-print-directory build BIN="$files/$arch/podconfigd" VERSION="$version"
+		GOOS=linux GOARCH=$arch make --no-print-directory build BIN="$files/$arch/podconfigd" CTL="$files/$arch/podconfigctl" VERSION="$version"
 	fi
 done
-"$program" completion bash >"$files/podconfigd.bash"
-"$program" completion fish >"$files/podconfigd.fish"
-"$program" completion zsh >"$files/_podconfigd"
+for program in podconfigd podconfigctl; do
+	"$files/$native/$program" completion bash >"$files/$program.bash"
+	"$files/$native/$program" completion fish >"$files/$program.fish"
+	"$files/$native/$program" completion zsh >"$files/_$program"
+done
 if [[ -n ${MAN:-} ]]; then
 	cp "$MAN"/*.1 "$files/man/"
 else
-	CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" go test ./cmd/podconfigd -vet=off -run '^TestManPages$' -count=1 -man "$PWD/$files/man" >/dev/null
+	CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" go test ./cmd/podconfigd ./cmd/podconfigctl -vet=off -run '^TestManPages$' -count=1 -man "$PWD/$files/man" >/dev/null
 fi
 gzip -9n "$files"/man/*.1
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes the pictures of the README from the real program: top.svg shows "podconfigd top" in a
+# Makes the pictures of the README from the real program: top.svg shows "podconfigctl top" in a
 # terminal, demo.svg the output of examples/demo.sh.
 #
-#   hack/pictures.sh BINARY FOLDER [top|demo]...
+#   hack/pictures.sh PODCONFIGD PODCONFIGCTL FOLDER [top|demo]...
 set -euo pipefail
 
-bin=$(realpath "$1") out=$(realpath "$2")
-shift 2
+bin=$(realpath "$1") ctl=$(realpath "$2") out=$(realpath "$3")
+shift 3
 [ $# -gt 0 ] || set -- top demo
 root=$(dirname "$(dirname "$(realpath "$0")")")
 work=$(mktemp -d "${TMPDIR:-/tmp}/podconfigd-pictures.XXXXXX")
@@ -23,8 +23,9 @@ trap 'exit 130' INT TERM
 
 (cd "$root" && go build -o "$work/ansisvg" ./hack/ansisvg)
 cd "$work"
-ln -s "$bin" podconfigd # the pictures show the name of the program
-bin="$work/podconfigd"
+ln -s "$bin" podconfigd # the pictures show the names of the programs
+ln -s "$ctl" podconfigctl
+bin="$work/podconfigd" ctl="$work/podconfigctl"
 export PODCONFIGD_SOCKET="$work/podconfigd.sock" LC_ALL=C.UTF-8
 
 # shows waits until the screen shows a text, for at most two minutes.
@@ -49,10 +50,10 @@ top() {
 	"$bin" --pod-manifest-path manifests --hostname-override node1 --socket "$PODCONFIGD_SOCKET" --state-dir state 2>log &
 	daemon=$!
 	for _ in $(seq 1200); do # so that the first pods are no updates
-		if "$bin" get pods 2>/dev/null | grep -q node-exporter-node1; then break; fi
+		if "$ctl" get pods 2>/dev/null | grep -q node-exporter-node1; then break; fi
 		sleep 0.1
 	done
-	env -u NO_COLOR tmux -u -S tmux -f /dev/null new-session -d -x 116 -y 25 "TERM=screen-256color '$bin' top"
+	env -u NO_COLOR tmux -u -S tmux -f /dev/null new-session -d -x 116 -y 25 "TERM=screen-256color '$ctl' top"
 	shows 'default/web-node1'
 	shows 'Subscribers 1'
 	shop 1.27 | move shop.yaml
@@ -66,12 +67,12 @@ top() {
 	rm manifests/log-shipper.json
 	shows 'REMOVE  kube-system/log-shipper-node1'
 	shows 'Manifests 4, 2 not accepted'
-	tmux -S tmux capture-pane -p -e | ./ansisvg 'podconfigd top' >"$out/top.svg"
+	tmux -S tmux capture-pane -p -e | ./ansisvg 'podconfigctl top' >"$out/top.svg"
 }
 
 # The folder of the demo has a random name. Another one of the same length keeps the columns.
 demo() {
-	TMPDIR=/tmp "$root/examples/demo.sh" "$bin" 2>&1 |
+	TMPDIR=/tmp "$root/examples/demo.sh" "$bin" "$ctl" 2>&1 |
 		sed -E "s,podconfigd-demo\.[A-Za-z0-9]{6},podconfigd-demo.shown0,g
 			s/^# .*/\x1b[36m&\x1b[0m/; s/^\\$ .*/\x1b[1m&\x1b[0m/; s/^(TIME|MANIFEST|SOURCE) .*/\x1b[2m&\x1b[0m/
 			/^[0-9]/ s/ ADD /\x1b[32m&\x1b[0m/; /^[0-9]/ s/ REMOVE /\x1b[31m&\x1b[0m/" | ./ansisvg 'make demo' >"$out/demo.svg"

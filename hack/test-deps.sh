@@ -6,7 +6,7 @@ set -euo pipefail
 # command=package. vim and rsync replace files in different ways. curl is an independent
 # client of the socket. Examples use jq and Python. nginx serves a manifest URL. containerd
 # needs runc. strace makes system calls fail. Prometheus runs the dashboard's queries and the alerts. An ext4 becomes read-only at an error. The race
-# detector needs cgo, and cgo needs a C compiler. tmux is the terminal of "podconfigd top".
+# detector needs cgo, and cgo needs a C compiler. tmux is the terminal of "podconfigctl top".
 # systemd runs the units of deploy/systemd, and rpm installs a package.
 # The documentation uses openssl.
 deps=(

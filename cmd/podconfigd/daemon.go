@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -9,6 +7,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -17,16 +16,19 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/internal/command"
 	"github.com/podconfigd/podconfigd/internal/configfile"
 	"github.com/podconfigd/podconfigd/internal/logsink"
 	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
+// logCloseTimeout is how long the daemon waits at its end for log lines to be written.
+const logCloseTimeout = time.Second
+
 // newDaemonCommand returns the command that runs the daemon.
 func newDaemonCommand() *cobra.Command {
-	opts := newDaemonOptions()
+	opts := configfile.NewOptions()
 	gates := featuregate.NewFeatureGate()
 	_ = logsapi.AddFeatureGates(gates) // fails only where a gate is added twice
 
@@ -37,7 +39,7 @@ func newDaemonCommand() *cobra.Command {
 It takes the pods from a manifest directory, a manifest URL and an apiserver.
 It serves every change on a unix socket as one ordered, resumable stream.
 
-Without a subcommand, podconfigd runs the daemon.`,
+Without a subcommand, podconfigd runs the daemon. podconfigctl reads it and controls it.`,
 		Example: `  # Run the daemon with a directory of static pod manifests
   podconfigd --pod-manifest-path /etc/kubernetes/manifests
 
@@ -45,18 +47,16 @@ Without a subcommand, podconfigd runs the daemon.`,
   podconfigd --config /etc/podconfigd/podconfigd.yaml
 
   # Print the pods of the node, then every change
-  podconfigd watch
+  podconfigctl watch
 
   # Read the stream with another client
   curl -N --unix-socket /run/podconfigd/podconfigd.sock http://localhost/v1alpha1/updates`,
-		Args:          cli.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: command.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			hups := make(chan os.Signal, 1)
 			signal.Notify(hups, syscall.SIGHUP)
 			defer signal.Stop(hups)
-			loaded, err := opts.load(cmd.Flags())
+			loaded, err := opts.Load(cmd.Flags())
 			if err != nil {
 				return err
 			}
@@ -65,7 +65,7 @@ Without a subcommand, podconfigd runs the daemon.`,
 			metrics := prometheus.NewRegistry()
 			metric.In(metrics, "log").CounterFunc("dropped_lines_total", "Log lines that were dropped because stderr was not read or is broken.",
 				func() float64 { return float64(sink.Dropped()) })
-			r := newReloader(hups, metrics, loaded, func() (*configfile.Configuration, error) { return opts.load(cmd.Flags()) })
+			r := newReloader(hups, metrics, loaded, func() (*configfile.Configuration, error) { return opts.Load(cmd.Flags()) })
 			loaded.Collectors = append(loaded.Collectors, metrics)
 			log := sync.OnceValue(func() error { return startLogging(sink, &loaded.Logging, gates) })
 			if !loaded.Faulty() && loaded.Unnamed() {
@@ -89,13 +89,9 @@ Without a subcommand, podconfigd runs the daemon.`,
 			return runDaemon(cmd.Context(), d, r)
 		},
 	}
-	opts.addTo(cmd)
+	opts.AddTo(cmd.Flags())
+	command.CompleteOptions(cmd)
 	return cmd
-}
-
-// daemonCommands returns the subcommands that run where the daemon runs, and connect to none.
-func daemonCommands() []*cobra.Command {
-	return []*cobra.Command{newValidateCommand(), newConfigCommand(), newPrepareCommand()}
 }
 
 // startLogging makes the daemon log to the sink. So a blocked or broken stderr neither

@@ -1,5 +1,3 @@
-//go:build linux
-
 package main
 
 import (
@@ -7,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podconfigd/podconfigd/internal/cli"
+	"github.com/podconfigd/podconfigd/internal/command"
 	"github.com/podconfigd/podconfigd/internal/ownership"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
@@ -28,7 +26,7 @@ give podconfigd a directory of its own. A symbolic link in place of a directory 
 and so is a file with a second name (a hard link).`,
 		Example: `  # Create the directories for a daemon that runs as user and group 65532
   podconfigd prepare --owner 65532:65532 /run/podconfigd /var/lib/podconfigd`,
-		Args: cli.SomeArgs("DIR", 0),
+		Args: command.SomeArgs("DIR", 0),
 		RunE: func(_ *cobra.Command, args []string) error {
 			to, err := ownership.ParseOwner(owner)
 			if err != nil {

@@ -1,102 +1,38 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/podconfigd/podconfigd/internal/cli"
-	"github.com/podconfigd/podconfigd/internal/cli/get"
-	"github.com/podconfigd/podconfigd/internal/cli/history"
-	"github.com/podconfigd/podconfigd/internal/cli/lookup"
-	"github.com/podconfigd/podconfigd/internal/cli/proxy"
-	"github.com/podconfigd/podconfigd/internal/cli/release"
-	"github.com/podconfigd/podconfigd/internal/cli/resync"
-	"github.com/podconfigd/podconfigd/internal/cli/status"
-	"github.com/podconfigd/podconfigd/internal/cli/top"
-	"github.com/podconfigd/podconfigd/internal/cli/watch"
-	"github.com/podconfigd/podconfigd/internal/similar"
+	"github.com/podconfigd/podconfigd/internal/command"
 )
 
 // newRootCommand returns the command of the daemon with its subcommands.
 func newRootCommand() *cobra.Command {
 	cmd := newDaemonCommand()
-	cmd.AddCommand(watch.NewCommand(), get.NewCommand(), status.NewCommand(), top.NewCommand(), history.NewCommand(), lookup.NewCommand(),
-		resync.NewCommand(), release.NewCommand(), proxy.NewCommand(), newVersionCommand())
-	cmd.AddCommand(daemonCommands()...)
-	addVersionFlag(cmd)
-	cmd.SetUsageFunc(usage)
-	cmd.SetFlagErrorFunc(flagError)
-	cmd.InitDefaultCompletionCmd()
-	for _, group := range cmd.Commands() {
-		if !group.Runnable() {
-			group.Args, group.DisableFlagsInUseLine = cli.NoArgs, true
-			group.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-		}
-	}
+	cmd.AddCommand(newPrepareCommand())
+	cmd.AddCommand(movedCommands()...)
+	command.SetUp(cmd)
 	return cmd
 }
 
-// secretFlags are flags whose values can have passwords and tokens.
-var secretFlags = []string{"manifest-url", "manifest-url-header"}
+// moved are the commands of podconfigctl that podconfigd had.
+var moved = []string{"config", "get", "history", "lookup", "proxy", "release", "resync", "status", "top", "validate", "watch"}
 
-// flagError adds to the error of a flag what is expected, and removes a value that can be a secret.
-func flagError(cmd *cobra.Command, err error) error {
-	if cmd.HasAvailableSubCommands() { // the flag can be one of a command that is unknown
-		if unknown := cli.NoArgs(cmd, cmd.Flags().Args()); unknown != nil {
-			return unknown
-		}
+// movedCommands returns commands that name the new ones.
+func movedCommands() (commands []*cobra.Command) {
+	for _, name := range moved {
+		commands = append(commands, &cobra.Command{
+			Use: name, Hidden: true, DisableFlagParsing: true,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				fmt.Fprintf(cmd.ErrOrStderr(), "podconfigd: %s is a command of podconfigctl: use %q\n", name, "podconfigctl "+name)
+				return &command.ExitError{Code: exitMoved}
+			},
+		})
 	}
-	see := fmt.Sprintf("; see %q", cmd.CommandPath()+" --help")
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if short, _, ok := strings.Cut(unknown.GetSpecifiedShortnames(), "="); ok { // what follows can be a secret
-			return fmt.Errorf("unknown shorthand flag: %q in -%s%s", unknown.GetSpecifiedName(), short, see)
-		}
-		if unknown.GetSpecifiedName() == "sort-by" {
-			see = "; podconfigd does not sort: " + get.UseKubectl
-		}
-		var known []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		if meant := similar.To(unknown.GetSpecifiedName(), slices.Values(known)); meant != "" {
-			see = ": did you mean --" + meant + "?"
-		}
-		return errors.New(err.Error() + see)
-	}
-	if _, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok { // it has the argument
-		return errors.New("bad flag syntax: expected --name=value" + see)
-	}
-	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
-	if !ok {
-		return err
-	}
-	flag := "--" + invalid.GetFlag().Name
-	if slices.Contains(secretFlags, invalid.GetFlag().Name) {
-		return fmt.Errorf("invalid argument for %q flag: %w", flag, invalid.Unwrap())
-	}
-	var fault string
-	switch kind := invalid.GetFlag().Value.Type(); {
-	case errors.Is(err, strconv.ErrRange):
-		fault = "out of range"
-	case errors.Is(err, strconv.ErrSyntax) && kind == "bool":
-		fault = "expected true or false"
-	case errors.Is(err, strconv.ErrSyntax) && isInteger(invalid.GetValue()):
-		fault = "expected a whole number, 0 or more"
-	case errors.Is(err, strconv.ErrSyntax):
-		fault = "expected a whole number"
-	case kind == "duration":
-		fault = "expected a number with a unit, at most 2562047h, for example 90s or 10m"
-	default:
-		return err
-	}
-	return fmt.Errorf("invalid argument %q for %q flag: %s%s", invalid.GetValue(), flag, fault, see)
+	return commands
 }
 
-func isInteger(s string) bool {
-	_, err := strconv.ParseInt(s, 10, 64)
-	return err == nil
-}
+// exitMoved is the exit code of a command that podconfigd no longer has.
+const exitMoved = 2

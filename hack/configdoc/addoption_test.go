@@ -58,7 +58,7 @@ func TestAnOptionIsAddedInOnePlace(t *testing.T) {
 		t.Fatal("the option was not added", err)
 	}
 	run(t, false, "go", "run", "./hack/configdoc", ".")
-	run(t, false, "go", "build", "-o", "podconfigd", "./cmd/podconfigd")
+	run(t, false, "go", "build", "-o", ".", "./cmd/podconfigd", "./cmd/podconfigctl")
 	config := "apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\nstaticPodPath: m\nspareBuckets: 10\n"
 	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -70,11 +70,11 @@ func TestAnOptionIsAddedInOnePlace(t *testing.T) {
 	}{
 		"help":     {false, []string{"./podconfigd", "--help"}, "--spare-buckets int32"},
 		"text":     {false, []string{"./podconfigd", "--help"}, "beside --max-subscribers. 1 to 9."},
-		"default":  {false, []string{"./podconfigd", "config", "print", "--pod-manifest-path=m"}, "spareBuckets: 3 # default"},
-		"flag":     {false, []string{"./podconfigd", "config", "print", "--pod-manifest-path=m", "--spare-buckets=4"}, "spareBuckets: 4 # flag --spare-buckets"},
-		"range":    {true, []string{"./podconfigd", "config", "check", "--pod-manifest-path=m", "--spare-buckets=0"}, "--spare-buckets: 0 is too small: expected 1 or more"},
-		"file":     {true, []string{"./podconfigd", "config", "check", "--config=c.yaml"}, "c.yaml:4: spareBuckets: 10 is too large: expected 9 or less"},
-		"set":      {true, []string{"./podconfigd", "config", "check", "--pod-manifest-path=m", "--bucket-kind=oval"}, `--bucket-kind: "oval" is unknown: expected round or square`},
+		"default":  {false, []string{"./podconfigctl", "config", "print", "--pod-manifest-path=m"}, "spareBuckets: 3 # default"},
+		"flag":     {false, []string{"./podconfigctl", "config", "print", "--pod-manifest-path=m", "--spare-buckets=4"}, "spareBuckets: 4 # flag --spare-buckets"},
+		"range":    {true, []string{"./podconfigctl", "config", "check", "--pod-manifest-path=m", "--spare-buckets=0"}, "--spare-buckets: 0 is too small: expected 1 or more"},
+		"file":     {true, []string{"./podconfigctl", "config", "check", "--config=c.yaml"}, "c.yaml:4: spareBuckets: 10 is too large: expected 9 or less"},
+		"set":      {true, []string{"./podconfigctl", "config", "check", "--pod-manifest-path=m", "--bucket-kind=oval"}, `--bucket-kind: "oval" is unknown: expected round or square`},
 		"complete": {false, []string{"./podconfigd", "__complete", "--bucket-kind", ""}, "round square"},
 		"schema":   {false, []string{"cat", "api/config/v1alpha1/schema.json"}, `"spareBuckets": {`},
 		"page":     {false, []string{"cat", "docs/reference/config.md"}, "| `spareBuckets` | integer | `3` | `--spare-buckets` |"},

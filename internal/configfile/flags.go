@@ -13,9 +13,9 @@ import (
 	"github.com/podconfigd/podconfigd/internal/option"
 )
 
-// AddFlags adds the flags of all options, except the options of the log. The flags set fields of config, which has all
+// addFlags adds the flags of all options, except the options of the log. The flags set fields of config, which has all
 // defaults. own has the values of flags that set more than one field.
-func AddFlags(flags *pflag.FlagSet, config *v1alpha1.PodConfigdConfiguration, own map[string]pflag.Value) {
+func addFlags(flags *pflag.FlagSet, config *v1alpha1.PodConfigdConfiguration, own map[string]pflag.Value) {
 	for i := range v1alpha1.Options {
 		o := &v1alpha1.Options[i]
 		if o.Flag == "" || flags.Lookup(o.Flag) != nil || o.IsOfLog() { // or it is the flag of another field
@@ -27,7 +27,14 @@ func AddFlags(flags *pflag.FlagSet, config *v1alpha1.PodConfigdConfiguration, ow
 		default:
 			bind(flags, o, o.In(config).Addr().Interface())
 		}
-		_ = flags.SetAnnotation(o.Flag, option.SectionKey, []string{o.Section}) // fails only if there is no such flag
+		setSection(flags, o.Section, o.Flag)
+	}
+}
+
+// setSection puts flags under a heading of the help.
+func setSection(flags *pflag.FlagSet, section string, names ...string) {
+	for _, name := range names {
+		_ = flags.SetAnnotation(name, option.SectionKey, []string{section}) // fails only if there is no such flag
 	}
 }
 

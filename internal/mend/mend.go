@@ -23,7 +23,7 @@ func Manifest(m *v1alpha1.Manifest) []string {
 	if line := Line(m.Message); line > 0 {
 		place = fmt.Sprintf("%s:%d", path, line)
 	}
-	check := "to check it before it is read, run podconfigd validate " + printable.ShellWord(path)
+	check := "to check it before it is read, run podconfigctl validate " + printable.ShellWord(path)
 	switch m.Reason {
 	case "Empty":
 		return []string{"write a v1 Pod to " + path + ", or remove the file"}

@@ -48,12 +48,12 @@ func TestProblemsOfCopies(t *testing.T) {
 // A fault is at its line, and what to do depends on the reason.
 func TestManifest(t *testing.T) {
 	for want, m := range map[string]v1alpha1.Manifest{
-		"correct it in the list at the manifest URL":                                                {Reason: "Invalid"},
-		"correct /m/a.yaml:3, to check it before it is read, run podconfigd validate /m/a.yaml":     {Path: "/m/a.yaml", Reason: "Invalid", Message: "a.yaml:3: spec: wrong"},
-		"correct /m/a b.yaml, to check it before it is read, run podconfigd validate '/m/a b.yaml'": {Path: "/m/a b.yaml", Reason: "Invalid"},
-		"let the user of podconfigd read /m/a.yaml":                                                 {Path: "/m/a.yaml", Reason: "Unreadable"},
-		"write a v1 Pod to /m/a.yaml, or remove the file":                                           {Path: "/m/a.yaml", Reason: "Empty"},
-		"correct the symbolic link /m/a.yaml, or remove it":                                         {Path: "/m/a.yaml", Reason: "DanglingLink"},
+		"correct it in the list at the manifest URL":                                                  {Reason: "Invalid"},
+		"correct /m/a.yaml:3, to check it before it is read, run podconfigctl validate /m/a.yaml":     {Path: "/m/a.yaml", Reason: "Invalid", Message: "a.yaml:3: spec: wrong"},
+		"correct /m/a b.yaml, to check it before it is read, run podconfigctl validate '/m/a b.yaml'": {Path: "/m/a b.yaml", Reason: "Invalid"},
+		"let the user of podconfigd read /m/a.yaml":                                                   {Path: "/m/a.yaml", Reason: "Unreadable"},
+		"write a v1 Pod to /m/a.yaml, or remove the file":                                             {Path: "/m/a.yaml", Reason: "Empty"},
+		"correct the symbolic link /m/a.yaml, or remove it":                                           {Path: "/m/a.yaml", Reason: "DanglingLink"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if got := strings.Join(Manifest(&m), ", "); got != want {

@@ -132,7 +132,7 @@ func (c *PodConfig) Release(ctx context.Context, source string, most *int) error
 		if held == nil {
 			why := "no set of it is held"
 			if !slices.Contains(c.Sources(), source) {
-				why = `there is no such source: "podconfigd status" lists them`
+				why = `there is no such source: "podconfigctl status" lists them`
 			}
 			return failure.New(http.StatusNotFound, fmt.Sprintf("releasing source %s: %s", source, why))
 		}
@@ -149,7 +149,7 @@ func (c *PodConfig) Release(ctx context.Context, source string, most *int) error
 
 // ReleaseCommand returns the command that releases a held set, unless a newer one removes more pods.
 func ReleaseCommand(source string, removes int) string {
-	return fmt.Sprintf("podconfigd release %s --removes=%d", source, removes)
+	return fmt.Sprintf("podconfigctl release %s --removes=%d", source, removes)
 }
 
 // setHeld replaces the held set of a source, and returns the previous one. Only Run calls it.

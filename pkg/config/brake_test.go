@@ -162,7 +162,7 @@ func (b *braked) logged(want ...string) {
 }
 
 const (
-	holding  = `"msg"="Holding a set: it would remove too many pods" "source"="file" "origin"="/m" "removed"=%d "pods"=%d "limit"="50%%" "toApply"="podconfigd release file --removes=%[1]d"`
+	holding  = `"msg"="Holding a set: it would remove too many pods" "source"="file" "origin"="/m" "removed"=%d "pods"=%d "limit"="50%%" "toApply"="podconfigctl release file --removes=%[1]d"`
 	withdrew = `"msg"="No longer holding a set: the source has a set within the limit" "source"="file" "origin"="/m"`
 	released = `"msg"="Released a held set" "source"="file" "origin"="/m"`
 	emptied  = `"msg"="Source removed all of its pods" "source"="file" "origin"="/m" "removed"=%d`
@@ -236,13 +236,13 @@ func TestAHeldSetIsReleased(t *testing.T) {
 		b.send("x")
 		b.send("y")
 		err := b.Release(b.t.Context(), HTTPSource, nil)
-		if want := `releasing source http: there is no such source: "podconfigd status" lists them`; !apierrors.IsNotFound(err) || err.Error() != want {
+		if want := `releasing source http: there is no such source: "podconfigctl status" lists them`; !apierrors.IsNotFound(err) || err.Error() != want {
 			b.t.Errorf("releasing another source: %v", err)
 		}
 		b.expect()
 		// A set that removes more than the one that was looked at stays held.
 		err = b.Release(b.t.Context(), FileSource, new(3))
-		if want := `releasing source file: the set that is held now removes 4 of 4 pods, more than 3: look at what is missing, then run "podconfigd release file --removes=4"`; !apierrors.IsConflict(err) || err.Error() != want {
+		if want := `releasing source file: the set that is held now removes 4 of 4 pods, more than 3: look at what is missing, then run "podconfigctl release file --removes=4"`; !apierrors.IsConflict(err) || err.Error() != want {
 			b.t.Errorf("releasing at most 3: %v", err)
 		}
 		b.expect()

@@ -61,6 +61,16 @@ func SourceKind(source string) string {
 // IsSourceName reports whether name can be the NAME in "file:NAME" or "http:NAME": it is a DNS label.
 func IsSourceName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
+// SplitSource returns the name and the place of a flag's value, [NAME=]PLACE. A value without
+// a DNS label before the first "=" is a place, so "./a=b" is a path, and "?x=y" in a URL is
+// not a name.
+func SplitSource(value string) (name, place string) {
+	if name, place, ok := strings.Cut(value, "="); ok && IsSourceName(name) {
+		return name, place
+	}
+	return "", value
+}
+
 // ParseSource returns the name of a source, or an empty string for all sources.
 func ParseSource(name string) (string, error) {
 	switch name {

@@ -73,7 +73,7 @@ podconfigd_held_removals{source="file"} 2
 // The status of a source that is both degraded and held has both reasons.
 func TestAHeldSourceIsDegraded(t *testing.T) {
 	held := config.HeldSet{Removes: 9, Pods: 11}
-	const reason = `a set that would remove 9 of 11 pods is held; to apply it, run "podconfigd release file --removes=9"`
+	const reason = `a set that would remove 9 of 11 pods is held; to apply it, run "podconfigctl release file --removes=9"`
 	for before, want := range map[string]string{"": reason, "opening /m: no such file": reason + "; opening /m: no such file"} {
 		t.Run(cmp.Or(before, "empty"), func(t *testing.T) {
 			status := v1alpha1.SourceStatus{Name: "file", Degraded: before != "", LastError: before}

@@ -65,7 +65,7 @@ func TestEventsOfSources(t *testing.T) {
 			}
 		})
 		lines := []string{
-			"Node n n Warning RemovalHeld 1 source file: a set that would remove 5 of 6 pods is held; to apply it, run \"podconfigd release file --removes=5\"",
+			"Node n n Warning RemovalHeld 1 source file: a set that would remove 5 of 6 pods is held; to apply it, run \"podconfigctl release file --removes=5\"",
 			"Node n n Warning SourceDegraded 1 source file: it can't be read, keeping its last pods: gone",
 		}
 		slices.Reverse(lines)

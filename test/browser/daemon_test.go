@@ -63,20 +63,20 @@ func prepare(t *testing.T) *daemon {
 // start starts the daemon, and returns when it serves.
 func (d *daemon) start() {
 	d.t.Helper()
-	d.running = run(d.t, "podconfigd started", d.args...)
+	d.running = run(d.t, os.Getenv("PODCONFIGD"), "podconfigd started", d.args...)
 }
 
-// run starts the program, and returns when its output has a text.
-func run(t *testing.T, until string, args ...string) *exec.Cmd {
+// run starts a program, and returns when its output has a text.
+func run(t *testing.T, program, until string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(os.Getenv("PODCONFIGD"), args...)
+	cmd := exec.Command(program, args...)
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = in, in
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("starting PODCONFIGD=%q: %v", os.Getenv("PODCONFIGD"), err)
+		t.Fatalf("starting %q, from PODCONFIGD or PODCONFIGCTL: %v", program, err)
 	}
 	_ = in.Close()
 	var log strings.Builder

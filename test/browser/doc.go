@@ -4,5 +4,5 @@
 //
 // The module is separate because podconfigd must not get its dependencies, and it is not part of
 // "make test", because its download is large. "make browser" installs Chromium and axe-core, and sets
-// PODCONFIGD to the program and AXE to the script of axe-core.
+// PODCONFIGD and PODCONFIGCTL to the programs and AXE to the script of axe-core.
 package browser

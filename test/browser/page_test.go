@@ -204,7 +204,7 @@ func TestToken(t *testing.T) {
 	p := newTab(t, chromedp.Flag("ignore-certificate-errors", true))
 	p.do(chromedp.Navigate(d.url + "/"))
 	p.until(`!document.querySelector('#sign-in').hidden && document.querySelector('#main').hidden`)
-	p.until(has("#sign-in", "podconfigd proxy"))
+	p.until(has("#sign-in", "podconfigctl proxy"))
 	p.axe("the form")
 	p.do(chromedp.SendKeys("#token", "wrong"+kb.Enter, chromedp.ByID))
 	p.until(`document.querySelector('#token').value === '' && !document.querySelector('#sign-in').hidden`)
@@ -216,12 +216,12 @@ func TestToken(t *testing.T) {
 	p.until(`!document.querySelector('#sign-in').hidden`)
 }
 
-// podconfigd proxy serves the page of the daemon, with its headers.
+// podconfigctl proxy serves the page of the daemon, with its headers.
 func TestProxy(t *testing.T) {
 	d := newDaemon(t)
 	d.write("web.yaml", pod("web", "i"))
 	port := freePort(t)
-	proxy := run(t, "Starting to serve", "proxy", "--socket", filepath.Join(d.dir, "socket"), "--port", port)
+	proxy := run(t, os.Getenv("PODCONFIGCTL"), "Starting to serve", "proxy", "--socket", filepath.Join(d.dir, "socket"), "--port", port)
 	t.Cleanup(func() { stop(proxy) })
 	p := newTab(t)
 	p.open("http://127.0.0.1:" + port)

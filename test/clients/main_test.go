@@ -10,12 +10,16 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// binary is the daemon, as built by "make build".
-var binary string
+// binary is the daemon, and ctl is podconfigctl, as built by "make build".
+var binary, ctl string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
 		var err error
+		if ctl, err = testutil.Program(".", "./cmd/podconfigctl"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 		if binary, err = testutil.Program(".", "./cmd/podconfigd"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

@@ -106,7 +106,7 @@ func python(t *testing.T, n *node) view {
 	return lastLine(t, exec.CommandContext(context.Background(), installed(t, "python"), n.config(t, "informer.py")))
 }
 
-// nodeJS runs the informer of @kubernetes/client-node. Without https, it takes the kubeconfig of podconfigd proxy.
+// nodeJS runs the informer of @kubernetes/client-node. Without https, it takes the kubeconfig of podconfigctl proxy.
 func nodeJS(t *testing.T, n *node) view {
 	t.Helper()
 	if n.durable {
@@ -122,12 +122,12 @@ func nodeJS(t *testing.T, n *node) view {
 	return lastLine(t, exec.CommandContext(context.Background(), "node", n.config(t, "informer.mjs")))
 }
 
-// proxy runs podconfigd proxy until the test ends. It writes the kubeconfig before it prints its address.
+// proxy runs podconfigctl proxy until the test ends. It writes the kubeconfig before it prints its address.
 func (n *node) proxy(t *testing.T) {
 	t.Helper()
 	testutil.Eventually(t, func() error { return n.client.Ping(t.Context()) })
 	serving := make(chan struct{})
-	run(t, exec.CommandContext(context.Background(), binary, "proxy",
+	run(t, exec.CommandContext(context.Background(), ctl, "proxy",
 		"--socket", n.socket, "--port", "0", "--kubeconfig-out", filepath.Join(n.dir, "kubeconfig")),
 		func(line string) {
 			if strings.HasPrefix(line, "Starting to serve") {
@@ -137,6 +137,6 @@ func (n *node) proxy(t *testing.T) {
 	select {
 	case <-serving:
 	case <-time.After(testutil.Patience):
-		t.Fatal("podconfigd proxy does not serve")
+		t.Fatal("podconfigctl proxy does not serve")
 	}
 }

@@ -42,12 +42,10 @@ func TestImportsPointOneWay(t *testing.T) {
 		"api/podconfigd/v1alpha1":        {},
 		"api/stream/v1alpha1":            {},
 		"internal/located":               {"internal/option", "internal/similar"},
-		"internal/configfile":            {"api/config/v1alpha1", "internal/located", "internal/option", "internal/smallfile", "pkg/daemon"},
+		"internal/configfile":            {"pkg/config", "pkg/sources/apiserver", "api/config/v1alpha1", "internal/located", "internal/option", "internal/smallfile", "pkg/daemon"},
 		"internal/crictl":                {},
 		"internal/mend":                  {"api/stream/v1alpha1", "pkg/config"},
 		"internal/page":                  {},
-		"internal/objectprint":           {},
-		"internal/story":                 {"internal/mend", "api/stream/v1alpha1", "internal/podtable", "internal/similar", "pkg/client", "pkg/config", "internal/podname"},
 		"pkg/config":                     {"internal/deepequal", "internal/mailbox"},
 		"pkg/access":                     {"internal/deepequal", "pkg/config"},
 		"internal/plainyaml":             {},
@@ -89,24 +87,29 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/daemon/systemd":             {},
 		"pkg/daemon": {"pkg/daemon/systemd", "pkg/access", "pkg/auth", "pkg/config", "pkg/manifest", "pkg/sources", "pkg/sources/file", "pkg/sources/http", "pkg/sources/apiserver", "pkg/events",
 			"pkg/pleg", "pkg/pleg/cri", "pkg/pleg/recorder", "pkg/podstatus", "pkg/syncloop", "pkg/kubelet", "pkg/kubelet/podsapi", "pkg/lookup", "pkg/mirror", "pkg/journal", "pkg/journal/history", "pkg/journal/store", "pkg/journal/wire", "pkg/server", "pkg/server/conn", "pkg/server/socket", "api/config/v1alpha1", "api/stream/v1alpha1", "internal/mailbox", "internal/smallfile", "internal/socketpath", "internal/version"},
-		"internal/cli":         {"api/stream/v1alpha1", "internal/crictl", "internal/option", "internal/poddiff", "pkg/client", "internal/podname", "internal/similar"},
-		"internal/cli/get":     {"internal/cli", "internal/objectprint", "internal/podfields", "internal/podtable", "pkg/client", "pkg/config", "internal/podname"},
-		"internal/cli/history": {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client", "pkg/config", "pkg/journal/history", "internal/podname"},
-		"internal/cli/lookup":  {"api/stream/v1alpha1", "internal/cli", "pkg/client", "internal/podname"},
-		"internal/cli/proxy":   {"internal/cli", "internal/proxy", "pkg/client"},
-		"internal/cli/release": {"internal/cli", "pkg/client", "pkg/config"},
-		"internal/cli/resync":  {"internal/cli", "pkg/client"},
-		"internal/cli/status":  {"internal/mend", "api/stream/v1alpha1", "internal/cli", "internal/story", "pkg/client"},
-		"internal/cli/top":     {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "internal/podtable", "pkg/client", "pkg/config", "internal/cli/status", "internal/mend", "internal/story"},
-		"internal/cli/watch":   {"api/stream/v1alpha1", "internal/cli", "internal/poddiff", "pkg/client"},
-		"cmd/podconfigd": {"pkg/client", "pkg/config", "pkg/daemon", "pkg/manifest", "pkg/sources/file", "pkg/sources/apiserver", "api/config/v1alpha1", "api/stream/v1alpha1",
-			"internal/cli", "internal/cli/get", "internal/cli/history", "internal/cli/lookup", "internal/cli/proxy", "internal/cli/release", "internal/cli/resync", "internal/cli/status", "internal/cli/top", "internal/cli/watch",
-			"internal/configfile", "internal/logsink", "internal/option", "internal/ownership", "internal/poddiff", "internal/similar", "internal/socketpath", "internal/version"},
+		"internal/command":             {"api/config/v1alpha1", "internal/crictl", "internal/option", "internal/similar", "internal/version"},
+		"cmd/podconfigd":               {"internal/command", "internal/configfile", "internal/logsink", "internal/ownership", "pkg/daemon"},
+		"cmd/podconfigctl":             {"cmd/podconfigctl/config", "cmd/podconfigctl/get", "cmd/podconfigctl/history", "cmd/podconfigctl/lookup", "cmd/podconfigctl/proxy", "cmd/podconfigctl/release", "cmd/podconfigctl/resync", "cmd/podconfigctl/status", "cmd/podconfigctl/top", "cmd/podconfigctl/validate", "cmd/podconfigctl/watch", "internal/command"},
+		"cmd/podconfigctl/cli":         {"cmd/podconfigctl/podname", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "pkg/client"},
+		"cmd/podconfigctl/config":      {"internal/command", "internal/configfile"},
+		"cmd/podconfigctl/get":         {"cmd/podconfigctl/cli", "cmd/podconfigctl/objectprint", "cmd/podconfigctl/podname", "internal/command", "internal/podfields", "internal/podtable", "pkg/client", "pkg/config"},
+		"cmd/podconfigctl/history":     {"cmd/podconfigctl/cli", "cmd/podconfigctl/podname", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "pkg/client", "pkg/config", "pkg/journal/history"},
+		"cmd/podconfigctl/lookup":      {"cmd/podconfigctl/cli", "cmd/podconfigctl/podname", "internal/command", "api/stream/v1alpha1", "pkg/client"},
+		"cmd/podconfigctl/objectprint": {},
+		"cmd/podconfigctl/podname":     {},
+		"cmd/podconfigctl/proxy":       {"api/stream/v1alpha1", "cmd/podconfigctl/cli", "internal/command", "internal/crictl", "internal/loopback", "pkg/client"},
+		"cmd/podconfigctl/release":     {"cmd/podconfigctl/cli", "internal/command", "pkg/client", "pkg/config"},
+		"cmd/podconfigctl/resync":      {"cmd/podconfigctl/cli", "internal/command", "pkg/client"},
+		"cmd/podconfigctl/status":      {"cmd/podconfigctl/cli", "cmd/podconfigctl/story", "internal/command", "internal/mend", "api/stream/v1alpha1", "pkg/client"},
+		"cmd/podconfigctl/story":       {"cmd/podconfigctl/podname", "internal/mend", "api/stream/v1alpha1", "internal/podtable", "internal/similar", "pkg/client", "pkg/config"},
+		"cmd/podconfigctl/top":         {"cmd/podconfigctl/cli", "cmd/podconfigctl/status", "cmd/podconfigctl/story", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "internal/podtable", "pkg/client", "pkg/config", "internal/mend"},
+		"cmd/podconfigctl/validate":    {"cmd/podconfigctl/cli", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "internal/socketpath", "pkg/client", "pkg/config", "pkg/daemon", "pkg/manifest", "pkg/sources/file"},
+		"cmd/podconfigctl/watch":       {"cmd/podconfigctl/cli", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "pkg/client"},
 	}
 	direct, _ := imports(t)
 	for name, imported := range direct {
 		allowed, listed := may[name]
-		if (strings.HasPrefix(name, "pkg/") || strings.HasPrefix(name, "internal/cli")) && !listed {
+		if (strings.HasPrefix(name, "pkg/") || strings.HasPrefix(name, "cmd/")) && !listed {
 			t.Errorf("%s is not listed here", name)
 		}
 		if !listed {
@@ -127,8 +130,8 @@ func TestHeavyDependenciesStayWhereTheyAre(t *testing.T) {
 			if strings.HasPrefix(path, "k8s.io/kubernetes/") && name != "pkg/manifest" {
 				t.Errorf("%s imports %s: that is for pkg/manifest alone", name, path)
 			}
-			if path == "github.com/spf13/cobra" && !strings.HasPrefix(name, "cmd/") && !strings.HasPrefix(name, "internal/cli") {
-				t.Errorf("%s imports %s: that is for cmd and internal/cli alone", name, path)
+			if path == "github.com/spf13/cobra" && !strings.HasPrefix(name, "cmd/") && !strings.HasPrefix(name, "internal/command") {
+				t.Errorf("%s imports %s: that is for cmd and internal/command alone", name, path)
 			}
 		}
 	}
@@ -150,10 +153,10 @@ func TestHeavyDependenciesStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// On platforms other than Linux, the command only connects to daemons.
+// On platforms other than Linux, podconfigctl only connects to daemons.
 func TestOtherPlatformsHaveNoDaemon(t *testing.T) {
 	for _, platform := range []string{"darwin", "windows"} {
-		cmd := exec.Command("go", "list", "-deps", module+"cmd/podconfigd")
+		cmd := exec.Command("go", "list", "-deps", module+"cmd/podconfigctl")
 		cmd.Env = append(os.Environ(), "GOOS="+platform, "CGO_ENABLED=0")
 		out, err := cmd.Output()
 		if err != nil {
@@ -163,12 +166,32 @@ func TestOtherPlatformsHaveNoDaemon(t *testing.T) {
 			path = strings.TrimSpace(path)
 			switch strings.TrimPrefix(path, module) {
 			case "pkg/daemon", "pkg/server", "pkg/manifest", "pkg/pleg", "pkg/lookup", "internal/configfile":
-				t.Errorf("%s: cmd/podconfigd depends on %s", platform, path)
+				t.Errorf("%s: cmd/podconfigctl depends on %s", platform, path)
 			}
 			heavy := strings.HasPrefix(path, "k8s.io/kubernetes") || strings.HasPrefix(path, "k8s.io/client-go")
 			jsonPath := path == "k8s.io/client-go/util/jsonpath" || path == "k8s.io/client-go/third_party/forked/golang/template"
 			if heavy && !jsonPath {
-				t.Errorf("%s: cmd/podconfigd depends on %s", platform, path)
+				t.Errorf("%s: cmd/podconfigctl depends on %s", platform, path)
+			}
+		}
+	}
+}
+
+// Each program links only what it needs: the daemon draws and prints nothing, and an agent that imports the client has none of the
+// commands.
+func TestProgramsLinkWhatTheyNeed(t *testing.T) {
+	_, all := imports(t)
+	commands := []string{module + "cmd/", "charm.land/", "github.com/charmbracelet/", "k8s.io/cli-runtime", "github.com/liggitt/tabwriter"}
+	for name, unwanted := range map[string][]string{
+		"cmd/podconfigd": commands,
+		"pkg/client":     append(commands, "github.com/spf13/", "google.golang.org/grpc"),
+	} {
+		if len(all[name]) == 0 {
+			t.Errorf("%s: go list found no dependencies", name)
+		}
+		for _, path := range all[name] {
+			if slices.ContainsFunc(unwanted, func(prefix string) bool { return strings.HasPrefix(path, prefix) }) {
+				t.Errorf("%s depends on %s", name, path)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // disguised is a command in a block that is not run.
-var disguised = regexp.MustCompile(`(?m)^(\$ |#? ?(sudo )?(podconfigd|kubectl|curl|systemctl|apt-get|dpkg|go|make|grpcurl) )`)
+var disguised = regexp.MustCompile(`(?m)^(\$ |#? ?(sudo )?(podconfigd|podconfigctl|kubectl|curl|systemctl|apt-get|dpkg|go|make|grpcurl) )`)
 
 // ends is a command that ends only what the page has started. Its group is the file with the process ID.
 var ends = regexp.MustCompile(`^kill (?:-[A-Z]+ )?"\$\(cat ([a-z]+\.pid)\)"$`)
@@ -107,7 +107,7 @@ func TestFaultsOfBlocks(t *testing.T) {
 	for name, test := range map[string]struct{ markdown, want string }{
 		"a shell block":            {"```sh\nls\n```", "nothing runs"},
 		"no language":              {"```\nls\n```", "nothing runs"},
-		"a command in text":        {"```text\npodconfigd watch\n```", "not in a console block"},
+		"a command in text":        {"```text\npodconfigctl watch\n```", "not in a console block"},
 		"no prompt":                {"```console\nls\n```", "no line begins"},
 		"unknown test":             {"<!-- run by TestNone -->\n```sh\nls\n```", "no test is called TestNone"},
 		"unknown target":           {"<!-- run by make none -->\n```sh\nls\n```", "no such target"},

@@ -105,7 +105,7 @@ func (e *otherResult) Error() string { return e.result + ", and it printed:\n" +
 // reads is a command that only reads. It is repeated while what the page shows has not come yet:
 // a program that continues to run has not seen what the command before did, or has not written
 // the file.
-var reads = regexp.MustCompile(`^((bin/)?podconfigd (status|get|history|lookup)|curl|.*kubectl .*get|cat|jq|tail) `)
+var reads = regexp.MustCompile(`^((bin/)?podconfigctl (status|get|history|lookup)|curl|.*kubectl .*get|cat|jq|tail) `)
 
 func (s *session) runUntilShown(st step, mayFail bool) error {
 	if ended := ends.FindStringSubmatch(st.command); ended != nil {
@@ -192,6 +192,7 @@ func TestThePagesRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := filepath.Dir(testutil.MustProgram(t, ".", "./cmd/podconfigd"))
+	testutil.MustProgram(t, ".", "./cmd/podconfigctl") // in the same folder
 	ran := 0
 	for page, text := range testutil.Pages(t) {
 		all, _ := blocks(text)

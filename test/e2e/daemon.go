@@ -22,19 +22,21 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 )
 
-// Binary is the daemon, as built by "make build".
-var Binary string
+// Binary is the daemon, and Ctl is podconfigctl, as built by "make build".
+var Binary, Ctl string
 
 // parallel is how many tests run at a time at least: most of them mostly wait for servers.
 const parallel = 4
 
-// Main is the TestMain of a package whose tests run the daemon: it builds the program, and checks for leaks.
+// Main is the TestMain of a package whose tests run the daemon: it builds the programs, and checks for leaks.
 func Main(m *testing.M) {
 	os.Exit(func() int {
 		var err error
-		if Binary, err = testutil.Program(".", "./cmd/podconfigd"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+		for pkg, path := range map[string]*string{"./cmd/podconfigd": &Binary, "./cmd/podconfigctl": &Ctl} {
+			if *path, err = testutil.Program(".", pkg); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
 		}
 		testutil.Parallel(parallel)
 		code := m.Run()

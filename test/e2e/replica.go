@@ -152,10 +152,10 @@ func (f *Replica) Await(t *testing.T, what string, holds func(pods map[string]*v
 	}
 }
 
-// Run runs a command of podconfigd against the daemon.
+// Run runs a command of podconfigctl against the daemon.
 func (d *Daemon) Run(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
-	cmd := exec.Command(Binary, args...)
+	cmd := exec.Command(Ctl, args...)
 	cmd.Env = append(os.Environ(), "PODCONFIGD_SOCKET="+d.Socket)
 	data, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {

@@ -133,7 +133,7 @@ func fields(s string) []string {
 }
 
 // image returns the image of the Dockerfile's final stage. What the Dockerfile builds comes from
-// here: the program from the Go tool, and the rest of the other stage from this machine.
+// here: the programs from the Go tool, and the rest of the other stage from this machine.
 func image(t *testing.T) (components.ImageConfig, []components.ImageFile) {
 	t.Helper()
 	root, err := testutil.Root()
@@ -152,7 +152,8 @@ func image(t *testing.T) (components.ImageConfig, []components.ImageFile) {
 		t.Fatalf("the final stage is from %s: the test has only scratch", s.from)
 	}
 	built := map[string]string{
-		"/out/podconfigd": testutil.MustProgram(t, ".", "./cmd/podconfigd"), "/out/run/podconfigd": "", "/out/lib/podconfigd": "",
+		"/out/podconfigd": testutil.MustProgram(t, ".", "./cmd/podconfigd"), "/out/podconfigctl": testutil.MustProgram(t, ".", "./cmd/podconfigctl"),
+		"/out/run/podconfigd": "", "/out/lib/podconfigd": "",
 		"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt",
 	}
 	var files []components.ImageFile

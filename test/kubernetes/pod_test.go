@@ -155,7 +155,7 @@ func (n *node) restart(t *testing.T, r *rendered, p *daemonPod) {
 func (n *node) agent(t *testing.T, r *rendered, security *v1.PodSecurityContext, want string, code int32) {
 	t.Helper()
 	container := v1.Container{
-		Name: "agent", Image: imageName, Args: []string{"get", "pods", "web-node1", "-o", "name"},
+		Name: "agent", Image: imageName, Command: []string{"/podconfigctl", "get", "pods", "web-node1", "-o", "name"},
 		VolumeMounts: []v1.VolumeMount{{Name: "podconfigd", MountPath: "/run/podconfigd"}},
 	}
 	directory := v1.HostPathDirectory

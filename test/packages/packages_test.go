@@ -62,7 +62,7 @@ func build(t *testing.T) (out string) {
 	}
 	for version, config := range map[string]string{"v1.2.3": "deploy/packages/nfpm.yaml", "v1.3.0": config} {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(root, "hack", "packages.sh"), nfpm, out, strings.TrimSpace(string(arch)))
-		cmd.Env = append(os.Environ(), "PROGRAM="+program, "MAN="+man, "VERSION="+version, "CONFIG="+config)
+		cmd.Env = append(os.Environ(), "PROGRAM="+program, "CTL="+testutil.MustProgram(t, ".", "./cmd/podconfigctl"), "MAN="+man, "VERSION="+version, "CONFIG="+config)
 		if log, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("making the packages: %v\n%s", err, log)
 		}
@@ -123,7 +123,7 @@ func (n node) expectFiles(t *testing.T, there bool) {
 func (n node) serves(t *testing.T) {
 	t.Helper()
 	testutil.Eventually(t, func() error { // it fails until the pods of the directory are there
-		out, err := n.Try("podconfigd", "status")
+		out, err := n.Try("podconfigctl", "status")
 		if err == nil && !strings.Contains(out, "node1") {
 			err = errors.New(out)
 		}

@@ -4,7 +4,7 @@
 // A script is a txtar archive in the language of
 // [github.com/rogpeppe/go-internal/testscript]. It starts with a comment of one line that
 // says what it shows. It runs in its own directory, $WORK. podconfigd is on its PATH, and
-// PODCONFIGD_SOCKET is set, so "exec podconfigd status" connects to the script's own
+// PODCONFIGD_SOCKET is set, so "exec podconfigctl status" connects to the script's own
 // daemon. The node name is node1. Files are changed by the usual tools: exec cp, sed,
 // vim.tiny, rsync.
 //
@@ -100,5 +100,5 @@
 // Nothing sleeps. To check that no more updates follow, the package uses a barrier: it
 // puts its own manifest into the directory. The update for its pod comes after the
 // updates for all earlier changes. Scripts do not see this pod, which is in the namespace
-// barrier, except with "exec podconfigd watch".
+// barrier, except with "exec podconfigctl watch".
 package script

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,11 +14,11 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// binDir is the directory of the command that the scripts run.
+// binDir is the directory of the programs that the scripts run.
 var binDir string
 
 func TestMain(m *testing.M) {
-	dir, err := installCommand()
+	dir, err := installPrograms()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -32,22 +31,27 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// installCommand installs podconfigd in a new directory, with the race detector if the
-// tests have it. Other users may run it.
-func installCommand() (dir string, err error) {
-	program, err := testutil.RaceProgram(".", "./cmd/podconfigd")
-	if err != nil {
-		return "", err
-	}
+// installPrograms installs both programs in a new directory, with the race detector if the
+// tests have it. Other users may run them.
+func installPrograms() (dir string, err error) {
 	dir, err = os.MkdirTemp("", "podconfigd-script")
 	if err != nil {
 		return "", err
 	}
-	data, err := os.ReadFile(program)
-	if err != nil {
-		return "", err
+	for _, name := range []string{"podconfigd", "podconfigctl"} {
+		program, err := testutil.RaceProgram(".", "./cmd/"+name)
+		if err != nil {
+			return "", err
+		}
+		data, err := os.ReadFile(program)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o755); err != nil { //nolint:gosec // see above
+			return "", err
+		}
 	}
-	return dir, errors.Join(os.WriteFile(filepath.Join(dir, "podconfigd"), data, 0o755), os.Chmod(dir, 0o755)) //nolint:gosec // see above
+	return dir, os.Chmod(dir, 0o755) //nolint:gosec // see above
 }
 
 func TestScripts(t *testing.T) {

@@ -62,6 +62,7 @@ func install(t *testing.T, service, socket string) *node {
 	}
 	units := filepath.Join(root, "deploy", "systemd")
 	n.Copy(t, program, "/usr/bin/podconfigd")
+	n.Copy(t, testutil.MustProgram(t, ".", "./cmd/podconfigctl"), "/usr/bin/podconfigctl")
 	for _, unit := range []string{"podconfigd.service", "podconfigd.socket"} {
 		n.Copy(t, filepath.Join(units, unit), "/etc/systemd/system/"+unit)
 	}
@@ -143,7 +144,7 @@ func TestTheService(t *testing.T) {
 	// The socket has the mode and the group of the socket unit, or of the configuration.
 	n.expectOwner(t, socketPath, "root:podconfigd 660")
 	n.expectOwner(t, "/run/podconfigd/agents.sock", "root:nogroup 660")
-	if out := n.Run(t, "podconfigd", "get", "pods", "--server=http://127.0.0.1:10255"); !strings.Contains(out, "web-node1") {
+	if out := n.Run(t, "podconfigctl", "get", "pods", "--server=http://127.0.0.1:10255"); !strings.Contains(out, "web-node1") {
 		t.Errorf("the read-only port has\n%s", out)
 	}
 	t.Run("analyze", n.testAnalyze)
@@ -215,7 +216,7 @@ func (n *node) testLookup(t *testing.T) {
 		pid, err = n.Try("pgrep", "--uid", "65534", "sleep")
 		return err == nil
 	})
-	if out, err := n.Try("podconfigd", "lookup", pid); err == nil || !strings.Contains(out, "it runs in no container: its cgroup is") {
+	if out, err := n.Try("podconfigctl", "lookup", pid); err == nil || !strings.Contains(out, "it runs in no container: its cgroup is") {
 		t.Errorf("lookup of a process of another user: %s", out)
 	}
 }
@@ -370,7 +371,7 @@ func (n *node) testKubelet(t *testing.T) {
 		<-served
 	}
 	testutil.Eventually(t, func() error {
-		out, _ := n.Try("podconfigd", "status")
+		out, _ := n.Try("podconfigctl", "status")
 		if !strings.Contains(out, podsapi.DefaultPath+" does not answer") {
 			return fmt.Errorf("the status has no lost kubelet:\n%s", out)
 		}

@@ -48,7 +48,7 @@ func startDaemon(t *testing.T, pods []string, flags ...string) *daemon {
 
 func (d *daemon) start() {
 	d.t.Helper()
-	d.cmd = exec.Command(program, d.flags...)
+	d.cmd = exec.Command(daemonProgram, d.flags...)
 	d.cmd.Stderr = &d.log
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)

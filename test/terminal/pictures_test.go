@@ -24,7 +24,7 @@ func TestThePictureIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command(filepath.Join(root, "hack", "pictures.sh"), program, dir, "top").CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(root, "hack", "pictures.sh"), daemonProgram, program, dir, "top").CombinedOutput(); err != nil {
 		t.Fatalf("hack/pictures.sh: %v\n%s", err, out)
 	}
 	want, got := text(t, filepath.Join(dir, "top.svg")), text(t, filepath.Join(root, "docs", "images", "top.svg"))

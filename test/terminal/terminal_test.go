@@ -15,14 +15,16 @@ import (
 	"github.com/podconfigd/podconfigd/internal/testutil"
 )
 
-// program is the command that the tests run.
-var program string
+// program is podconfigctl, and daemonProgram is podconfigd.
+var program, daemonProgram string
 
 func TestMain(m *testing.M) {
 	var err error
-	if program, err = testutil.RaceProgram(".", "./cmd/podconfigd"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	for pkg, path := range map[string]*string{"./cmd/podconfigd": &daemonProgram, "./cmd/podconfigctl": &program} {
+		if *path, err = testutil.RaceProgram(".", pkg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -40,7 +42,7 @@ type terminal struct {
 	socket string
 }
 
-// newTerminal starts "podconfigd top" in a terminal of that size.
+// newTerminal starts "podconfigctl top" in a terminal of that size.
 func newTerminal(t *testing.T, width, height int, env []string, args ...string) *terminal {
 	t.Helper()
 	return newTerminalOf(t, width, height, env, append([]string{program, "top"}, args...)...)

@@ -131,7 +131,7 @@ func TestAResizeDrawsTheScreenAgain(t *testing.T) {
 func TestTheViewRefusesOtherTerminals(t *testing.T) {
 	t.Parallel()
 	term := newTerminalOf(t, 200, 24, []string{"TERM=dumb"}, "sh", "-c", `"$0" top --socket /nowhere; echo "exit code $?"; exec cat`, program)
-	term.shows(`top: the terminal can't move its cursor (TERM=dumb): use "podconfigd watch"`, "exit code 1")
+	term.shows(`top: the terminal can't move its cursor (TERM=dumb): use "podconfigctl watch"`, "exit code 1")
 }
 
 func TestTheViewWaitsForADaemon(t *testing.T) {

@@ -18,12 +18,15 @@ import (
 // earlier is the commit of the earlier version. After a release, take the commit of the release.
 const earlier = "e6bd5399186ed22dd2e6739ba72180a4c754877b"
 
-// version is a version of podconfigd.
-type version struct{ name, podconfigd, probe string }
+// version is a version of podconfigd. In the earlier one, both programs are the same file.
+type version struct{ name, podconfigd, podconfigctl, probe string }
 
 func current(t *testing.T) version {
 	t.Helper()
-	return version{"current", testutil.MustProgram(t, ".", "./cmd/podconfigd"), testutil.MustProgram(t, ".", "./test/upgrade/probe")}
+	return version{
+		"current", testutil.MustProgram(t, ".", "./cmd/podconfigd"), testutil.MustProgram(t, ".", "./cmd/podconfigctl"),
+		testutil.MustProgram(t, ".", "./test/upgrade/probe"),
+	}
 }
 
 // previous builds the earlier version once, outside of the tree.
@@ -38,7 +41,7 @@ var previous = sync.OnceValues(func() (version, error) {
 		cache = filepath.Join(cache, "podconfigd")
 	}
 	dir := filepath.Join(cache, "upgrade", earlier)
-	v := version{"earlier", filepath.Join(dir, "podconfigd"), filepath.Join(dir, "probe")}
+	v := version{"earlier", filepath.Join(dir, "podconfigd"), filepath.Join(dir, "podconfigd"), filepath.Join(dir, "probe")}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return v, err
 	}

@@ -15,7 +15,7 @@ import (
 var (
 	flagLine    = regexp.MustCompile(`(?m)^ +(?:-\w, |    )--([a-z][a-z0-9-]*)`)
 	commandLine = regexp.MustCompile(`(?m)^  ([a-z-]+) +[A-Z]`)
-	replacement = regexp.MustCompile(`--[a-z][a-z0-9-]+|podconfigd [a-z]+`)
+	replacement = regexp.MustCompile(`--[a-z][a-z0-9-]+|podconfigctl [a-z]+`)
 )
 
 // visit calls help with the path of each command, which returns its help.
@@ -38,12 +38,16 @@ func compareFlags(t *testing.T, now version, earlierHelp func(path ...string) st
 	visit(nil, func(path ...string) string {
 		commands++
 		help := earlierHelp(path...)
-		shown := output(t, now.podconfigd, append(path, "--help")...)
+		program := now.podconfigd
+		if len(path) > 0 && path[0] != "prepare" {
+			program = now.podconfigctl
+		}
+		shown := output(t, program, append(path, "--help")...)
 		for _, flag := range flagLine.FindAllStringSubmatch(help, -1) {
 			if strings.Contains(shown, "--"+flag[1]+" ") {
 				continue
 			}
-			got, err := exec.CommandContext(t.Context(), now.podconfigd, append(path, "--"+flag[1]+"=", "--help")...).CombinedOutput()
+			got, err := exec.CommandContext(t.Context(), program, append(path, "--"+flag[1]+"=", "--help")...).CombinedOutput()
 			text := string(got)
 			if err != nil && strings.Contains(text, "unknown flag") && !replacement.MatchString(strings.ReplaceAll(text, "--"+flag[1], "")) {
 				t.Errorf("%s --%s is gone, and nothing says what replaces it: %s", strings.Join(path, " "), flag[1], text)
@@ -62,12 +66,12 @@ func compareConfiguration(t *testing.T, now version, config string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "podconfigd.yaml")
 	testutil.WriteFile(t, path, config)
-	if out, err := exec.CommandContext(t.Context(), now.podconfigd, "config", "check", "--config="+path).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), now.podconfigctl, "config", "check", "--config="+path).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	comment := regexp.MustCompile(` +#.*`)
 	printed := make(map[string]bool)
-	for line := range strings.Lines(output(t, now.podconfigd, "config", "print", "--config="+path)) {
+	for line := range strings.Lines(output(t, now.podconfigctl, "config", "print", "--config="+path)) {
 		printed[comment.ReplaceAllString(strings.TrimSpace(line), "")] = true
 	}
 	for line := range strings.Lines(config) {

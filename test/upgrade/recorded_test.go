@@ -72,7 +72,7 @@ func TestRecordedFlags(t *testing.T) {
 func TestRecordedConfiguration(t *testing.T) {
 	if *record {
 		_, before := versions(t)
-		testutil.WriteFile(t, configFile, output(t, before.podconfigd, append([]string{"config", "print"}, configFlags...)...))
+		testutil.WriteFile(t, configFile, output(t, before.podconfigctl, append([]string{"config", "print"}, configFlags...)...))
 	}
 	config, err := os.ReadFile(configFile)
 	if err != nil {
@@ -178,7 +178,7 @@ func TestRecordedStateDirectory(t *testing.T) {
 			if log := s.log.String(); log != "ADD second-node1\nADD third-node1\n" && !strings.HasPrefix(log, "ADD second-node1\nADD third-node1\nBOOKMARK") {
 				t.Errorf("the subscriber got\n%s", log)
 			}
-			if got := m.ask(t, now.podconfigd, "history"); !strings.Contains(got, "first-node1") || !strings.Contains(got, "third-node1") {
+			if got := m.ask(t, now.podconfigctl, "history"); !strings.Contains(got, "first-node1") || !strings.Contains(got, "third-node1") {
 				t.Errorf("the history is\n%s", got)
 			}
 		})

@@ -123,12 +123,12 @@ pods api: web-node1
 				"status": "web.yaml", "status -o json": `"nodeName": "node1"`, "history": "web-node1", "resync default/web-node1": "web-node1",
 			} {
 				t.Run(args, func(t *testing.T) {
-					if got := m.ask(t, pair.client.podconfigd, strings.Fields(args)...); !strings.Contains(got, want) {
+					if got := m.ask(t, pair.client.podconfigctl, strings.Fields(args)...); !strings.Contains(got, want) {
 						t.Errorf("got\n%s, want %s", got, want)
 					}
 				})
 			}
-			watch := run(t, pair.client.podconfigd, "watch", "-o", "name", "--socket", m.socket)
+			watch := run(t, pair.client.podconfigctl, "watch", "-o", "name", "--socket", m.socket)
 			testutil.Until(t, "the pod", func() bool { return strings.Contains(watch.log.String(), "web-node1") })
 		})
 	}
@@ -209,7 +209,7 @@ func TestStateDirectoryOfTheOldestFormat(t *testing.T) {
 			}
 			m.put(t, "late")
 			m.daemon(t, v, "--hostname-override", "node", "--state-max-age", "87600h")
-			if got := m.ask(t, v.podconfigd, "history"); !strings.Contains(got, "etcd") || !strings.Contains(got, "late-node") {
+			if got := m.ask(t, v.podconfigctl, "history"); !strings.Contains(got, "etcd") || !strings.Contains(got, "late-node") {
 				t.Errorf("the history is\n%s", got)
 			}
 			aside, err := filepath.Glob(filepath.Join(state, "*[!g]"))

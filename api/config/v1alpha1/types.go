@@ -140,7 +140,7 @@ type PodConfigdConfiguration struct {
 	NodeIP string `json:"nodeIP,omitempty"`
 	// removalBrake is the number of pods, as in 5, or the share of the pods of a source, as in
 	// 50%, that one set of the source may remove. 1 to 1000000, or 1% to 99%. A set that would
-	// remove more is held until "podconfigd release SOURCE", or until the source takes it back.
+	// remove more is held until "podconfigctl release SOURCE", or until the source takes it back.
 	// If empty, there is no limit.
 	// +minimum=1
 	// +maximum=1000000

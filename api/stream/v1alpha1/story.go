@@ -17,7 +17,7 @@ const (
 	Unknown Health = "Unknown"
 )
 
-// Story is what a daemon knows of one pod or one manifest. The command "podconfigd status"
+// Story is what a daemon knows of one pod or one manifest. The command "podconfigctl status"
 // puts it together from the answers of the daemon.
 type Story struct {
 	// Path is the path of the manifest. It is empty if no manifest file is known.

@@ -31,7 +31,7 @@ const (
 func (w *world) stories(t *testing.T, theirs map[string]*v1.Pod) {
 	t.Helper()
 	status := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), w.program, append([]string{"status", "--socket", filepath.Join(w.dir, "s")}, args...)...)
+		cmd := exec.CommandContext(t.Context(), w.ctl, append([]string{"status", "--socket", filepath.Join(w.dir, "s")}, args...)...)
 		out, err := cmd.CombinedOutput()
 		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) { // other UIDs are an error too
 			t.Fatal(err)

@@ -53,12 +53,12 @@ type world struct {
 	// path is the path of the manifests of podconfigd.
 	path string
 	// flags are further flags of podconfigd.
-	flags   []string
-	runtime *components.Runtime
-	kubelet *components.Kubelet
-	program string
-	cmd     *exec.Cmd
-	client  *client.Client
+	flags        []string
+	runtime      *components.Runtime
+	kubelet      *components.Kubelet
+	program, ctl string
+	cmd          *exec.Cmd
+	client       *client.Client
 
 	mu    sync.Mutex
 	saw   []line
@@ -75,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("runs kubelets, which takes root")
 	}
-	w := &world{dir: testutil.ShortDir(t), program: testutil.MustProgram(t, ".", "./cmd/podconfigd"), runtime: components.StartRuntime(t, components.Containerd)}
+	w := &world{dir: testutil.ShortDir(t), program: testutil.MustProgram(t, ".", "./cmd/podconfigd"), ctl: testutil.MustProgram(t, ".", "./cmd/podconfigctl"), runtime: components.StartRuntime(t, components.Containerd)}
 	w.path = w.manifests()
 	if err := os.Mkdir(w.manifests(), 0o755); err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ func eventsOnNodeAndMirrorPod(t *testing.T, c *cluster) {
 			if err := os.Mkdir(manifests, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			c.awaitEvent(t, "Node", node, "Warning RemovalHeld", `of 2 pods is held; to apply it, run "podconfigd release file --removes=`)
+			c.awaitEvent(t, "Node", node, "Warning RemovalHeld", `of 2 pods is held; to apply it, run "podconfigctl release file --removes=`)
 			if err := errors.Join(os.Remove(manifests), os.Rename(manifests+"-away", manifests)); err != nil {
 				t.Fatal(err)
 			}

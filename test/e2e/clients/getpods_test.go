@@ -52,7 +52,7 @@ func TestGetPodsPrintsAsKubectl(t *testing.T) {
 	putSorted(t, d)
 	d = e2e.Start(t, d.Dir, "--node-ip", "192.0.2.1")
 	has(t, d, len(sortedPods))
-	proxy := run(t, exec.Command(e2e.Binary, "proxy", "--socket", d.Socket, "--port", "0"))
+	proxy := run(t, exec.Command(e2e.Ctl, "proxy", "--socket", d.Socket, "--port", "0"))
 	address := "http://" + strings.TrimPrefix(proxy.expect(t, "Starting to serve on 127.0.0.1:")[0], "Starting to serve on ")
 	kubectl := e2e.Kubectl{Server: address}
 	file := func(name, text string) string {
@@ -96,7 +96,7 @@ func TestGetPodsPrintsAsKubectl(t *testing.T) {
 			t.Errorf("kubectl get pods %q: %v", args, err)
 		}
 		for _, where := range [][]string{{"--socket", d.Socket}, {"--server", address}} {
-			cmd := exec.Command(e2e.Binary, append(append([]string{"get", "pods"}, args...), where...)...)
+			cmd := exec.Command(e2e.Ctl, append(append([]string{"get", "pods"}, args...), where...)...)
 			if got, err := cmd.Output(); err != nil || !bytes.Equal(got, wanted) {
 				t.Errorf("get pods %q: %v\n%s\nkubectl:\n%s", args, err, got, wanted)
 			}
@@ -124,7 +124,7 @@ func TestGetPodsHasTheColumnsOfKubectl(t *testing.T) {
 	for _, args := range []string{"-A", "-A -o wide", "-n prod", "-n prod -o wide", "-n prod --no-headers", "-n default web-node1"} {
 		t.Run(args, func(t *testing.T) {
 			fields := append([]string{"get", "pods"}, strings.Fields(args)...)
-			got := table(exec.Command(e2e.Binary, append(fields, "--socket", d.Socket)...).Output())
+			got := table(exec.Command(e2e.Ctl, append(fields, "--socket", d.Socket)...).Output())
 			want := table(kubectl.Command(t, fields...).Output())
 			if len(got) != len(want) {
 				t.Fatalf("%q, kubectl: %q", got, want)
@@ -158,8 +158,8 @@ func TestGetPodsWatchesAsKubectl(t *testing.T) {
 		p := pair{new(testutil.Buffer), new(testutil.Buffer)}
 		pairs = append(pairs, p)
 		for cmd, out := range map[*exec.Cmd]*testutil.Buffer{
-			kubectl.Command(t, append([]string{"get", "pods"}, args...)...):                             p.want,
-			exec.Command(e2e.Binary, append([]string{"get", "pods", "--socket", d.Socket}, args...)...): p.got,
+			kubectl.Command(t, append([]string{"get", "pods"}, args...)...):                          p.want,
+			exec.Command(e2e.Ctl, append([]string{"get", "pods", "--socket", d.Socket}, args...)...): p.got,
 		} {
 			cmd.Stdout = out
 			if err := cmd.Start(); err != nil {

@@ -80,7 +80,7 @@ func (p *process) expect(t *testing.T, words string) (before []string) {
 	}
 }
 
-// What podconfigd proxy prints can be pasted into a terminal. It works with kubectl and curl,
+// What podconfigctl proxy prints can be pasted into a terminal. It works with kubectl and curl,
 // also after a restart of the daemon.
 func TestProxy(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestProxy(t *testing.T) {
 	}
 
 	for _, kubeconfig := range []string{"", filepath.Join(t.TempDir(), "node1 .kubeconfig")} {
-		proxy := run(t, exec.Command(e2e.Binary, "proxy", "--socket", d.Socket, "--port", "0", "--kubeconfig-out", kubeconfig))
+		proxy := run(t, exec.Command(e2e.Ctl, "proxy", "--socket", d.Socket, "--port", "0", "--kubeconfig-out", kubeconfig))
 		address := strings.TrimPrefix(proxy.expect(t, "Starting to serve on 127.0.0.1:")[0], "Starting to serve on ")
 		proxy.expect(t, "In another terminal:")
 		dir := t.TempDir()
@@ -122,7 +122,7 @@ func TestProxy(t *testing.T) {
 		if out, err := get.CombinedOutput(); err == nil || !strings.Contains(string(out), "podconfigd is not running: the socket is from an earlier run") {
 			t.Errorf("without a daemon: %v, %s", err, out)
 		}
-		if out, err := exec.Command(e2e.Binary, "proxy", "--socket", d.Socket).CombinedOutput(); err == nil || !strings.Contains(string(out), "podconfigd is not running: the socket is from an earlier run") {
+		if out, err := exec.Command(e2e.Ctl, "proxy", "--socket", d.Socket).CombinedOutput(); err == nil || !strings.Contains(string(out), "podconfigd is not running: the socket is from an earlier run") {
 			t.Errorf("a proxy without a daemon: %v, %s", err, out)
 		}
 		d = e2e.Start(t, d.Dir)
@@ -136,10 +136,10 @@ func TestProxy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Resync(t.Context(), "default", "web-node1"); err == nil || !strings.Contains(err.Error(), "podconfigd proxy only reads") {
+		if err := c.Resync(t.Context(), "default", "web-node1"); err == nil || !strings.Contains(err.Error(), "podconfigctl proxy only reads") {
 			t.Errorf("Resync: %v", err)
 		}
-		watch := run(t, exec.Command(e2e.Binary, "watch", "--server", "http://"+address))
+		watch := run(t, exec.Command(e2e.Ctl, "watch", "--server", "http://"+address))
 		watch.expect(t, "ADD file default/"+name+"-node1")
 		if err := proxy.stop(); err != nil {
 			t.Errorf("the proxy ended with %v, %s", err, proxy.stderr)
@@ -173,14 +173,14 @@ func TestCommandsOverTCP(t *testing.T) {
 		"resync default/web-node1":                    "this address is read-only",
 	} {
 		t.Run(args, func(t *testing.T) {
-			cmd := exec.CommandContext(ctx, e2e.Binary, strings.Fields(args)...)
+			cmd := exec.CommandContext(ctx, e2e.Ctl, strings.Fields(args)...)
 			cmd.Env = append(os.Environ(), client.ServerEnv+"="+address, client.SocketEnv+"=/nowhere")
 			if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
 				t.Errorf("%s: %s; want %s", args, out, want)
 			}
 		})
 	}
-	watch := run(t, exec.Command(e2e.Binary, "watch", "--server", address))
+	watch := run(t, exec.Command(e2e.Ctl, "watch", "--server", address))
 	watch.expect(t, "ADD file default/web-node1")
 	watch.expect(t, "BOOKMARK")
 	_, _ = d.End(t, os.Kill)

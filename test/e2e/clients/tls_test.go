@@ -16,7 +16,7 @@ import (
 )
 
 // Client commands and the Go client read a daemon over https, with tokens and certificates
-// that change, and podconfigd proxy does so for kubectl.
+// that change, and podconfigctl proxy does so for kubectl.
 func TestCommandsOverHTTPS(t *testing.T) {
 	t.Parallel()
 	d := &e2e.Daemon{Dir: testutil.ShortDir(t)}
@@ -53,7 +53,7 @@ func TestCommandsOverHTTPS(t *testing.T) {
 		if !slices.Contains(args, "--certificate-authority") && !slices.Contains(args, "--server") {
 			args = append(args, "--certificate-authority", caFile)
 		}
-		cmd := exec.CommandContext(t.Context(), e2e.Binary, args...)
+		cmd := exec.CommandContext(t.Context(), e2e.Ctl, args...)
 		cmd.Env = append(os.Environ(), client.ServerEnv+"="+address, client.SocketEnv+"=/nowhere")
 		return cmd
 	}

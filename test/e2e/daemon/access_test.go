@@ -43,9 +43,9 @@ access:
   view: metadata
 `
 
-// as returns a command of podconfigd of a user.
+// as returns a command of podconfigctl of a user.
 func as(ctx context.Context, d *e2e.Daemon, who *syscall.Credential, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(d.Dir, "podconfigd"), append(args, "--socket", d.Socket)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(d.Dir, "podconfigctl"), append(args, "--socket", d.Socket)...)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who}
 	return cmd
@@ -82,7 +82,7 @@ func serveWithRules(t *testing.T, rules string) *e2e.Daemon {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := copyFile(e2e.Binary, filepath.Join(dir, "podconfigd")); err != nil {
+	if err := copyFile(e2e.Ctl, filepath.Join(dir, "podconfigctl")); err != nil {
 		t.Fatal(err)
 	}
 	config := filepath.Join(dir, "config.yaml")
@@ -153,7 +153,7 @@ func TestAccessRulesOfUsers(t *testing.T) {
 	}
 	// Standard tools, with their own way to another user.
 	out, err := exec.CommandContext(t.Context(), "setpriv", "--reuid", "64001", "--regid", "64001", "--clear-groups",
-		filepath.Join(d.Dir, "podconfigd"), "get", "pods", "-A", "-o", "name", "--socket", d.Socket).CombinedOutput()
+		filepath.Join(d.Dir, "podconfigctl"), "get", "pods", "-A", "-o", "name", "--socket", d.Socket).CombinedOutput()
 	if err != nil || strings.TrimSpace(string(out)) != "pod/a-node1" {
 		t.Errorf("%v: %s", err, out)
 	}

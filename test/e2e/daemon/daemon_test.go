@@ -140,7 +140,7 @@ func TestTheCommands(t *testing.T) {
 		}
 	}
 	run := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), e2e.Binary, args...)
+		cmd := exec.CommandContext(t.Context(), e2e.Ctl, args...)
 		cmd.Env = append(os.Environ(), client.SocketEnv+"="+d.Socket)
 		out, err := cmd.CombinedOutput()
 		return string(out), err

@@ -92,10 +92,10 @@ func TestClientsOutsideOfThePIDNamespace(t *testing.T) {
 	}
 }
 
-// firstLine returns the first line of "podconfigd watch", run as the user.
+// firstLine returns the first line of "podconfigctl watch", run as the user.
 func firstLine(t *testing.T, d *e2e.Daemon, user *syscall.Credential) string {
 	t.Helper()
-	watch := exec.Command(e2e.Binary, "watch", "--socket", d.Socket, "-o", "json")
+	watch := exec.Command(e2e.Ctl, "watch", "--socket", d.Socket, "-o", "json")
 	watch.SysProcAttr = &syscall.SysProcAttr{Credential: user}
 	read, write, err := os.Pipe()
 	if err != nil {

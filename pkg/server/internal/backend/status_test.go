@@ -29,13 +29,13 @@ func TestDiagnose(t *testing.T) {
 			t.Errorf("problems (-want +got):\n%s", diff)
 		}
 		got := s.Sources[0].File.Manifests
-		want := []string{"correct /m/b.yaml:3", "to check it before it is read, run podconfigd validate /m/b.yaml"}
+		want := []string{"correct /m/b.yaml:3", "to check it before it is read, run podconfigctl validate /m/b.yaml"}
 		if diff := cmp.Diff([][]string{nil, want, nil}, [][]string{got[0].Fix, got[1].Fix, got[2].Fix}); diff != "" {
 			t.Errorf("manifests (-want +got):\n%s", diff)
 		}
 		fixes := [][]string{
 			{"make /m readable again; an empty directory removes the pods"},
-			{"to apply the set that is held, run podconfigd release http --removes=3; otherwise put back what is missing in the source"},
+			{"to apply the set that is held, run podconfigctl release http --removes=3; otherwise put back what is missing in the source"},
 		}
 		if !everything {
 			fixes = [][]string{nil, nil}

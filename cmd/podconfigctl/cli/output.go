@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/liggitt/tabwriter"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/printable"
+)
+
+// IOStreams are what a command reads and writes.
+type IOStreams = genericiooptions.IOStreams
+
+// Streams returns the streams of a command.
+func Streams(cmd *cobra.Command) IOStreams {
+	return IOStreams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), ErrOut: cmd.ErrOrStderr()}
+}
+
+// Cell returns the text for a table cell.
+func Cell(text string) string { return printable.Escape(text) }
+
+// Address returns the address of a subscriber with its user; empty for a process.
+func Address(s *v1alpha1.Subscriber) string {
+	if s.User != "" {
+		return s.User + "@" + s.Address
+	}
+	return s.Address
+}
+
+// Age returns how long ago a time was.
+func Age(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return "<none>"
+	}
+	return duration.HumanDuration(time.Since(*t))
+}
+
+// Columns returns rows in columns, as kubectl prints them. Rows are aligned with those before.
+type Columns struct {
+	header []string
+	out    bytes.Buffer
+	table  *tabwriter.Writer
+}
+
+// NewColumns returns columns with a header, which comes before the first rows.
+func NewColumns(header ...string) *Columns {
+	c := &Columns{header: header}
+	c.table = tabwriter.NewWriter(&c.out, 0, 8, 3, ' ', tabwriter.RememberWidths)
+	return c
+}
+
+// Lines returns the lines of rows.
+func (c *Columns) Lines(rows [][]string) (lines []string) {
+	if c.header != nil {
+		fmt.Fprintln(c.table, strings.Join(c.header, "\t"))
+		c.header = nil
+	}
+	for _, row := range rows {
+		clean := make([]string, len(row))
+		for i, text := range row {
+			clean[i] = Cell(text)
+		}
+		fmt.Fprintln(c.table, strings.Join(clean, "\t"))
+	}
+	_ = c.table.Flush() // a buffer does not fail
+	for line := range strings.Lines(c.out.String()) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	c.out.Reset()
+	return lines
+}
+
+// PrintTable prints rows in columns, as kubectl does.
+func PrintTable(w io.Writer, header []string, rows [][]string) error {
+	return PrintLines(w, NewColumns(header...).Lines(rows))
+}
+
+// PrintLines prints lines whose characters are printable.
+func PrintLines(w io.Writer, lines []string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

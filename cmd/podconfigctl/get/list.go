@@ -1,0 +1,108 @@
+package get
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// listPods requests all pods, sorted by namespace and name. Each pod is as in the
+// Kubernetes API. Unlike there, the list does not wait for sources that have not delivered their pods yet.
+func listPods(ctx context.Context, c *client.Client) (*unstructured.UnstructuredList, error) {
+	query := url.Values{"mirrorPods": {"true"}, "resourceVersions": {"true"}}
+	list, err := getList(ctx, c, "/pods", query)
+	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Code == http.StatusBadRequest {
+		query.Del("resourceVersions") // an earlier version does not have it
+		list, err = getList(ctx, c, "/pods", query)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return list, nil
+}
+
+// getList requests a list of pods.
+func getList(ctx context.Context, c *client.Client, path string, query url.Values) (*unstructured.UnstructuredList, error) {
+	body, err := c.Get(ctx, path, query)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the response to %s: %w", path, err)
+	}
+	list := new(unstructured.UnstructuredList)
+	if err := list.UnmarshalJSON(data); err != nil {
+		return nil, fmt.Errorf("reading the response to %s: %w", path, err)
+	}
+	return list, nil
+}
+
+// asList returns a list as kubectl prints it.
+func asList(items []unstructured.Unstructured) *unstructured.UnstructuredList {
+	return &unstructured.UnstructuredList{
+		Object: map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": ""}},
+		Items:  items,
+	}
+}
+
+// podOf converts an object to a pod.
+func podOf(object *unstructured.Unstructured) (*v1.Pod, error) {
+	pod := new(v1.Pod)
+	return pod, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, pod)
+}
+
+// wanted is the name that an argument gives. exact is true once a pod with exactly this name was found.
+type wanted struct {
+	podname.Name
+	exact bool
+}
+
+func (w wanted) fits(pod *unstructured.Unstructured) bool {
+	namespace, name, node := identity(pod)
+	return w.Exact(namespace, name) || !w.exact && w.InManifest(namespace, name, node)
+}
+
+// identity returns the namespace, the name and the node of a pod.
+func identity(pod *unstructured.Unstructured) (namespace, name, node string) {
+	node, _, _ = unstructured.NestedString(pod.Object, "spec", "nodeName") // it may have none
+	return pod.GetNamespace(), pod.GetName(), node
+}
+
+// choose returns the pods of the arguments, in their order, as kubectl does. The error lists every
+// name without a pod. A name that was found means the same pods in all later calls.
+func (o *Options) choose(pods []unstructured.Unstructured) (chosen []unstructured.Unstructured, missing error) {
+	var errs []error
+	var names []wanted
+	for _, w := range o.names {
+		found := podname.Find(w.Name, pods, identity)
+		if len(found) == 0 {
+			errs, names = append(errs, fmt.Errorf("pod %q %w", w.String(), podname.ErrNotFound)), append(names, w)
+		}
+		for i := range found {
+			exact := podname.Name{Namespace: found[i].GetNamespace(), Name: found[i].GetName()}
+			names, chosen = append(names, wanted{exact, true}), append(chosen, found[i])
+		}
+	}
+	o.names = names
+	if o.ignoreNotFound {
+		return chosen, nil
+	}
+	return chosen, errors.Join(errs...)
+}

@@ -1,0 +1,76 @@
+package get
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
+	"github.com/podconfigd/podconfigd/internal/podtable"
+	"github.com/podconfigd/podconfigd/pkg/config"
+)
+
+// podPrinter prints pods as rows of a table.
+type podPrinter struct{ delegate printers.ResourcePrinter }
+
+// PrintObj prints a pod, a list of pods, or an event of a watch.
+func (p podPrinter) PrintObj(obj runtime.Object, out io.Writer) error {
+	event, isEvent := obj.(*metav1.WatchEvent)
+	if isEvent {
+		obj = event.Object.Object
+	}
+	table := &metav1.Table{ColumnDefinitions: columns()}
+	add := func(item runtime.Object) error {
+		object, ok := item.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("printing %T: expected a pod", item)
+		}
+		pod, err := podOf(object)
+		if err != nil {
+			return err
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells(pod), Object: runtime.RawExtension{Object: object}})
+		return nil
+	}
+	var err error
+	if meta.IsListType(obj) {
+		err = meta.EachListItem(obj, add)
+	} else {
+		err = add(obj)
+	}
+	if err != nil {
+		return err
+	}
+	if isEvent {
+		return p.delegate.PrintObj(&metav1.WatchEvent{Type: event.Type, Object: runtime.RawExtension{Object: table}}, out)
+	}
+	return p.delegate.PrintObj(table, out)
+}
+
+// columns are the columns of kubectl, and then those of podconfigd. Those with a priority are for -o wide.
+func columns() (columns []metav1.TableColumnDefinition) {
+	for priority, names := range []string{"Name,Ready,Status,Restarts,Age", "IP,Node,Nominated Node,Readiness Gates", "Source", "UID,Images"} {
+		for name := range strings.SplitSeq(names, ",") {
+			columns = append(columns, metav1.TableColumnDefinition{Name: name, Type: "string", Priority: int32(priority % 2)})
+		}
+	}
+	return columns
+}
+
+// cells are the cells of all columns.
+func cells(pod *v1.Pod) []any {
+	row := append(podtable.Cells(pod, time.Now()),
+		pod.Annotations[config.ConfigSourceAnnotationKey], string(pod.UID), strings.Join(podtable.Images(pod), ","))
+	for i := range row {
+		row[i] = cli.Cell(fmt.Sprint(row[i]))
+	}
+	return row
+}

@@ -1,0 +1,203 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
+	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/pkg/journal/history"
+)
+
+// records are changes, in the order of --newest. An error ends them.
+type records = iter.Seq2[*v1alpha1.HistoryRecord, error]
+
+// reader reads the history of the daemon, or of a directory.
+type reader struct {
+	*Options
+	client *client.Client
+	// dir is the directory; empty for the daemon.
+	dir   string
+	notes io.Writer
+}
+
+// records returns the selected changes. If no daemon runs, they are those of the fallback.
+func (r *reader) records(ctx context.Context) records {
+	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+		if r.dir == "" {
+			err := r.fromDaemon(ctx, yield)
+			if err == nil {
+				return
+			}
+			if _, missing := os.Stat(r.fallback); missing != nil {
+				yield(nil, fmt.Errorf("%w; to read the history without a daemon, set --state-dir", err))
+				return
+			}
+			fmt.Fprintf(r.notes, "podconfigctl: %v; reading %s\n", err, r.fallback)
+			r.dir = r.fallback
+		}
+		r.fromDirectory(yield)
+	}
+}
+
+// fromDaemon yields the changes that the daemon has. It returns an error only if no daemon runs, and
+// the fallback takes its place.
+func (r *reader) fromDaemon(ctx context.Context, yield func(*v1alpha1.HistoryRecord, error) bool) error {
+	opts := r.HistoryOptions
+	var err error
+	if r.pod.Pod != "" {
+		opts.Pod, err = r.podOfDaemon(ctx)
+	}
+	if err != nil && (r.fallback == "" || !notRunning(err)) {
+		yield(nil, err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for record, err := range r.client.History(ctx, opts) {
+		if r.fallback != "" && notRunning(err) {
+			return err
+		}
+		if r.inNamespace(record) && !yield(record, err) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// inNamespace reports whether a change is selected by its namespace.
+func (r *reader) inNamespace(record *v1alpha1.HistoryRecord) bool {
+	return record == nil || record.Gap != "" || r.pod.Namespace == "" || record.Namespace == r.pod.Namespace
+}
+
+// podOfDaemon returns the pod as NAMESPACE/NAME. A pod that is gone is looked up in the history.
+func (r *reader) podOfDaemon(ctx context.Context) (string, error) {
+	name, err := r.pod.Name()
+	if err != nil {
+		return "", err
+	}
+	found, err := r.pod.Resolve(ctx, r.client)
+	if err == nil {
+		return found.String(), nil
+	}
+	if !errors.Is(err, podname.ErrNotFound) {
+		return "", err
+	}
+	status, err := r.client.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	exact := name.WithNamespace()
+	for _, pod := range []string{exact, podname.Static(exact, status.NodeName)} {
+		for record, err := range r.client.History(ctx, client.HistoryOptions{Pod: pod}) {
+			if err == nil && record.Gap == "" {
+				return pod, nil
+			}
+		}
+	}
+	return exact, nil
+}
+
+// notRunning reports whether the error of a connection means that no daemon runs.
+func notRunning(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// fromDirectory yields the changes in a directory. Its error has a likely cause.
+func (r *reader) fromDirectory(yield func(*v1alpha1.HistoryRecord, error) bool) {
+	selection, err := r.selection(time.Now())
+	if err == nil && r.pod.Pod != "" {
+		var pod string
+		if pod, err = r.podInDirectory(); err == nil {
+			selection.Pod, err = history.ParsePod(pod)
+		}
+	}
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	for record, err := range r.ordered(history.Read(r.dir, selection)) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = fmt.Errorf("%w: is this the --state-dir of podconfigd?", err)
+		case errors.Is(err, fs.ErrPermission):
+			err = fmt.Errorf("%w: only the user of the daemon and root can read it", err)
+		}
+		if r.inNamespace(record) && !yield(record, err) {
+			return
+		}
+	}
+}
+
+// ordered returns the changes of a directory in the order of --newest. A directory is read from its oldest change, so
+// the order with the newest change first requires all of them. Their size on disk is limited, by --state-max-bytes of
+// the daemon.
+func (r *reader) ordered(oldestFirst records) records {
+	if !r.Newest {
+		return oldestFirst
+	}
+	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+		var all []*v1alpha1.HistoryRecord
+		for record, err := range oldestFirst {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			all = append(all, record)
+		}
+		for _, record := range slices.Backward(all) {
+			if !yield(record, nil) {
+				return
+			}
+		}
+	}
+}
+
+// podInDirectory returns the pod as NAMESPACE/NAME. The directory does not name the node, so its name comes from the pods.
+func (r *reader) podInDirectory() (string, error) {
+	name, err := r.pod.Name()
+	if err != nil {
+		return "", err
+	}
+	type pod struct{ namespace, name, node string }
+	var pods []pod
+	known := make(map[pod]bool)
+	for record, err := range history.Read(r.dir, history.Options{Pods: true}) {
+		if err != nil {
+			break // the read of the changes has the error, too
+		}
+		if record.Name == "" {
+			continue
+		}
+		p := pod{namespace: record.Namespace, name: record.Name}
+		for _, object := range []*v1.Pod{record.Before, record.Pod} {
+			if object != nil {
+				p.node = object.Spec.NodeName
+			}
+		}
+		if !known[p] {
+			known[p], pods = true, append(pods, p)
+		}
+	}
+	var names []string
+	for _, p := range podname.Find(name, pods, func(p *pod) (string, string, string) { return p.namespace, p.name, p.node }) {
+		names = append(names, p.namespace+"/"+p.name)
+	}
+	found, err := name.One(names)
+	if errors.Is(err, podname.ErrNotFound) {
+		return name.WithNamespace(), nil
+	}
+	return found, err
+}

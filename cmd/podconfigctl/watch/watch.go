@@ -1,0 +1,199 @@
+// Package watch has the command watch, which prints the stream.
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
+	"github.com/podconfigd/podconfigd/internal/command"
+	"github.com/podconfigd/podconfigd/internal/lazyregexp"
+	"github.com/podconfigd/podconfigd/pkg/client"
+)
+
+// Options are the flags of watch.
+type Options struct {
+	client.Options
+	cli.PodFlags
+	output, ops     string
+	mirrorPods, all bool
+}
+
+// NewCommand returns the command.
+func NewCommand() *cobra.Command {
+	var flags cli.ClientFlags
+	var opts Options
+	cmd := &cobra.Command{
+		Use:        "watch [POD]",
+		SuggestFor: []string{"follow", "stream", "tail"},
+		Short:      "Print the stream of updates",
+		Long: `Print the stream of updates: first the current pods, then each change.
+
+With POD, print only its updates. POD is NAME or NAMESPACE/NAME of a pod that the daemon has. The
+name of a static pod can be that in its manifest, without the name of the node. An exact name wins.
+
+When the connection to the daemon breaks, watch reconnects and resumes the stream.
+
+With -o json, the command prints one update per line, in the format of the socket.
+Updates that the daemon splits into frames are printed whole.`,
+		Example: `  # Print the current pods, then every change
+  podconfigctl watch
+
+  # Print the changes of one pod
+  podconfigctl watch web
+
+  # Print the names of changed pods in one namespace
+  podconfigctl watch -n kube-system -o name
+
+  # Print the addresses of pods, and each change of one, as JSON
+  podconfigctl watch --fields status.podIPs -o json
+
+  # Print the full set of pods after each change, as JSON
+  podconfigctl watch --mode snapshot -o json`,
+		Args: command.AtMostOneArg("POD"),
+		RunE: flags.RunE(func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				opts.Pod = args[0]
+			}
+			return opts.check()
+		}, opts.Run),
+	}
+	flags.AddTo(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml, name. If empty, prints a table.")
+	f.StringVar((*string)(&opts.Mode), "mode", "", "Mode of the stream. One of: incremental, snapshot-and-updates, snapshot. If empty, incremental.")
+	f.StringVar(&opts.ops, "ops", "", "Comma-separated list of operations. * selects all. If empty, selects ADD, UPDATE, REMOVE and DELETE, with RECONCILE in the incremental mode and SET in the other modes.")
+	f.StringVar(&opts.Source, "source", "", "Select pods of one source. One of: file, http, api, file:NAME, http:NAME.")
+	flags.CompleteSource(cmd)
+	f.StringVarP(&opts.PodFlags.Namespace, "namespace", "n", "", "Select pods of one namespace.")
+	f.BoolVarP(&opts.all, "all-namespaces", "A", false, "Select pods of all namespaces and ignore --namespace. This is the default without --namespace.")
+	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "Select pods by label, for example app=web.")
+	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
+	f.StringSliceVar(&opts.Fields, "fields", nil, "Comma-separated list of the fields of pods to print, for example spec.containers.image,status.podIPs. Changes of other fields are not printed. If empty, prints all.")
+	f.BoolVar(&opts.mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
+	flags.CompletePods(cmd, 1)
+	command.CompleteFlag(cmd, "output", "json", "yaml", "name")
+	command.CompleteFlag(cmd, "mode", string(v1alpha1.ModeIncremental), string(v1alpha1.ModeSnapshotAndUpdates), string(v1alpha1.ModeSnapshot))
+	cli.CompleteList(cmd, "ops", "ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE", "SET", "SYNC", "PLEG", "HOUSEKEEPING", "*")
+	cli.CompleteList(cmd, "fields", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations", "spec.nodeName",
+		"spec.containers", "spec.containers.name", "spec.containers.image", "spec.hostNetwork", "spec.volumes", "status.phase", "status.podIPs",
+		"status.hostIPs", "status.conditions", "status.containerStatuses", "status.startTime")
+	f.StringVar(&opts.Instance, "instance", "", "Instance of the --since revision. Requires --since.")
+	f.Int64Var(&opts.Since, "since", 0, "Resume after this revision. 0 to 9223372036854775807. If 0, the stream starts with the current pods.")
+	return cmd
+}
+
+// check returns an error for flags that do not fit together.
+func (o *Options) check() error {
+	if err := command.CheckOutput(o.output, "json", "yaml", "name"); err != nil {
+		return err
+	}
+	if o.Since < 0 {
+		return fmt.Errorf("--since: %d is not a revision: expected 0 to %d", o.Since, math.MaxInt64)
+	}
+	if o.Instance != "" && o.Since == 0 {
+		return errors.New("--instance requires --since")
+	}
+	if o.all { // as for kubectl
+		o.PodFlags.Namespace = ""
+	}
+	if o.Pod == "" {
+		return nil
+	}
+	if o.FieldSelector != "" || o.LabelSelector != "" {
+		return errors.New("POD and a selector are both given: leave out one of them")
+	}
+	_, err := o.Name()
+	return err
+}
+
+// Run prints the stream until the context is done.
+func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStreams) error {
+	stream, p := o.Options, newPrinter(o.output, streams.Out)
+	stream.NoMirrorPods, stream.Namespace = !o.mirrorPods, o.PodFlags.Namespace
+	if o.Pod != "" {
+		pod, err := o.Resolve(ctx, c)
+		if err != nil {
+			return fmt.Errorf("%w; to wait for a pod, use --field-selector=metadata.name=NAME", err)
+		}
+		stream.Namespace, stream.FieldSelector = pod.Namespace, "metadata.name="+pod.Name
+	}
+	if o.ops != "" {
+		for op := range strings.SplitSeq(o.ops, ",") {
+			stream.Ops = append(stream.Ops, v1alpha1.Op(op))
+		}
+	}
+	var last string
+	stream.OnDisconnect = func(err error, _ time.Duration) {
+		if err.Error() != last { // once, not at each attempt
+			last = err.Error()
+			fmt.Fprintf(streams.ErrOut, "podconfigctl: %v; reconnecting\n", err)
+		}
+	}
+	for update, err := range c.Updates(ctx, stream) {
+		if err != nil {
+			return asFlags(err)
+		}
+		if err := p.print(update); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parameter finds the name of a parameter that the daemon refuses.
+var parameter = lazyregexp.New(`parameter "(\w+)"`)
+
+// asFlags returns an error of the daemon with the names of the flags in place of those of the parameters.
+func asFlags(err error) error {
+	refused, ok := errors.AsType[*client.RefusedError](err)
+	if !ok || refused.Code != http.StatusBadRequest {
+		return err
+	}
+	text := parameter().ReplaceAllString(err.Error(), "--$1")
+	return errors.New(strings.NewReplacer("--fieldSelector", "--field-selector", "--labelSelector", "--selector").Replace(text))
+}
+
+// printer prints updates.
+type printer interface {
+	print(u *v1alpha1.Update) error
+}
+
+func newPrinter(output string, w io.Writer) printer {
+	switch output {
+	case "json", "yaml":
+		return &objectPrinter{w, output}
+	case "name":
+		return &namePrinter{w}
+	}
+	return newTablePrinter(w)
+}
+
+// objectPrinter prints each update as an object.
+type objectPrinter struct {
+	w      io.Writer
+	format string
+}
+
+func (p *objectPrinter) print(u *v1alpha1.Update) error { return command.PrintLine(p.w, p.format, u) }
+
+// namePrinter prints an operation and a name for each pod.
+type namePrinter struct{ w io.Writer }
+
+func (p *namePrinter) print(u *v1alpha1.Update) error {
+	for _, pod := range u.Pods {
+		if _, err := fmt.Fprintln(p.w, cli.Cell(string(u.Op)+" pod/"+pod.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
