@@ -20,14 +20,16 @@ const adoptedAfter = 80 * time.Second
 
 // TestACopyOfTheOnlyManifest puts a copy of the only static pod beside its manifest. The kubelet runs the pod of the copy, because its
 // file name is the last. podconfigd serves the original and never gives it the UID of the copy, also if it is edited. The status says
-// what the kubelet runs.
+// what the kubelet runs. If podconfigd ignores the copy, it can't know of it, and still takes no UID that is not that of the original.
 func TestACopyOfTheOnlyManifest(t *testing.T) {
 	for _, minor := range []string{"1.36", "1.37"} {
-		t.Run(minor, func(t *testing.T) { newWorld(t).copies(t, minor) })
+		for _, ignored := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, ignored: %t", minor, ignored), func(t *testing.T) { newWorld(t).copies(t, minor, ignored) })
+		}
 	}
 }
 
-func (w *world) copies(t *testing.T, minor string) {
+func (w *world) copies(t *testing.T, minor string, ignored bool) {
 	t.Helper()
 	for name := range pods {
 		if name != "plain" {
@@ -42,6 +44,9 @@ func (w *world) copies(t *testing.T, minor string) {
 		t.Fatal(err)
 	}
 	w.kubelet = components.StartKubeletVersion(t, w.runtime, minor, "node1", w.manifests(), "--healthz-port=10248")
+	if ignored {
+		w.flags = []string{"--ignore-manifests", "*.backup"}
+	}
 	w.start(t)
 	w.sameOnlyUID(t)
 	first := w.theirUID(t)
@@ -54,7 +59,7 @@ func (w *world) copies(t *testing.T, minor string) {
 		return nil
 	})
 	theirs := w.theirUID(t)
-	w.saysThatTheCopyRuns(t)
+	w.saysThatTheCopyRuns(t, ignored)
 	if got := w.ourUID(t); got != first {
 		t.Errorf("the original has UID %s, want %s", got, first)
 	}
@@ -84,7 +89,7 @@ func (w *world) copies(t *testing.T, minor string) {
 			t.Errorf("podconfigd gave the pod the UID of the copy: %v", l)
 		}
 	}
-	w.saysThatTheCopyRuns(t)
+	w.saysThatTheCopyRuns(t, ignored)
 
 	if err := os.Remove(original + ".backup"); err != nil {
 		t.Fatal(err)
@@ -96,12 +101,16 @@ func (w *world) copies(t *testing.T, minor string) {
 	w.end(t)
 }
 
-// saysThatTheCopyRuns waits until the status says it.
-func (w *world) saysThatTheCopyRuns(t *testing.T) {
+// saysThatTheCopyRuns waits until the status says it, or of an ignored copy, that the kubelet has the pod from another file.
+func (w *world) saysThatTheCopyRuns(t *testing.T, ignored bool) {
 	t.Helper()
+	others, detail := 0, "the kubelet runs default/plain-node1 of plain.yaml.backup"
+	if ignored {
+		others, detail = 1, "or has it from another file"
+	}
 	testutil.Eventually(t, func() error {
 		status, err := w.client.Status(t.Context())
-		if err == nil && (status.Kubelet.OtherUIDs != 0 || !strings.Contains(status.Kubelet.Detail, "the kubelet runs default/plain-node1 of plain.yaml.backup")) {
+		if err == nil && (status.Kubelet.OtherUIDs != others || !strings.Contains(status.Kubelet.Detail, detail)) {
 			err = fmt.Errorf("%+v", status.Kubelet)
 		}
 		return err
