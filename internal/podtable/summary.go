@@ -51,10 +51,10 @@ func summarize(pod *v1.Pod) *summary {
 	return s
 }
 
-// count adds the restarts of a container.
+// count adds the restarts of a container. A runtime that does not tell when a container finished leaves the beginning of Unix time.
 func (s *summary) count(c *v1.ContainerStatus) {
 	s.restarts += int(c.RestartCount)
-	if t := c.LastTerminationState.Terminated; t != nil && s.lastRestart.Before(&t.FinishedAt) {
+	if t := c.LastTerminationState.Terminated; t != nil && t.FinishedAt.Unix() > 0 && s.lastRestart.Before(&t.FinishedAt) {
 		s.lastRestart = t.FinishedAt
 	}
 }
