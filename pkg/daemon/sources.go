@@ -132,8 +132,8 @@ func (c *Config) validateSources(found *faults) {
 		found.add("", "no source of pods: set %v, %v or %v", FieldName("staticPodPath"), FieldName("staticPodURL"), FieldName("kubeconfig"))
 	}
 	for _, pattern := range c.ignored() {
-		if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" || strings.Contains(pattern, "/") {
-			found.add("ignoreManifests", "%q is not a pattern of file names: expected for example \"*.bak\"", pattern)
+		if err := file.CheckPattern(pattern); err != nil {
+			found.add("ignoreManifests", "%w", err)
 		}
 	}
 	seen := make(map[string]bool, len(specs))

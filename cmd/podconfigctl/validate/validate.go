@@ -31,6 +31,7 @@ type Options struct {
 	stdin                  []byte
 	hostname, manifestPath string
 	kubelets               string
+	ignore                 []string
 	strict                 bool
 }
 
@@ -93,6 +94,11 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 					return fmt.Errorf("--pod-manifest-path: source %s has no PATH", config.NamedSource(config.FileSource, name))
 				}
 			}
+			for _, pattern := range opts.ignore {
+				if err := file.CheckPattern(pattern); err != nil {
+					return fmt.Errorf("--ignore-manifests: %w", err)
+				}
+			}
 			if slices.Contains(paths, stdin) {
 				var err error
 				if opts.stdin, err = manifest.Read(cmd.InOrStdin(), 0); err != nil {
@@ -107,6 +113,8 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 		"Path of the directory that will contain the files, as the daemon gets it, with or without a name. The printed UIDs are for this directory.")
 	cmd.Flags().StringVar(&opts.kubelets, "kubelet-version", "",
 		"Versions of the kubelet whose rules to check by, for example 1.34,1.37 or 1.34-1.37. If empty, uses that of the daemon on this machine, or the newest known one.")
+	cmd.Flags().StringSliceVar(&opts.ignore, "ignore-manifests", nil,
+		"Patterns of names of files in a directory that are not read, as for the daemon, for example '*.bak,*~'. Can be repeated.")
 	cmd.Flags().BoolVar(&opts.strict, "strict", false, "Fail if there are warnings, for example unknown fields and duplicate keys.")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
 	command.CompleteFlag(cmd, "output", "json", "yaml")
@@ -196,7 +204,7 @@ func (o *Options) validate(ctx context.Context, decoder *manifest.Decoder, path 
 	if path == stdin {
 		return []file.Verdict{file.Judge(decoder, inStdin, o.stdin)}
 	}
-	found, err := file.Check(ctx, file.Options{Path: path, Decoder: decoder}, o.manifestPath, served)
+	found, err := file.Check(ctx, file.Options{Path: path, Decoder: decoder, Ignore: o.ignore}, o.manifestPath, served)
 	if err == nil {
 		return found
 	}
