@@ -24,10 +24,6 @@ type Options struct {
 	Fields *podmask.Mask
 	// Client is for the status.
 	Client journal.Client
-	// Drained waits until the client has read most of what was written to it. Next calls
-	// it from time to time, while it holds nothing of the journal. So a client that does
-	// not read holds a connection, but no updates. nil does not wait.
-	Drained func(context.Context) error
 	// scope is what the subscriber may see; nil for everything.
 	scope *Scope
 }
@@ -80,10 +76,7 @@ type Cursor struct {
 	size int
 
 	// handed are the origins of what Next returned and the caller has not written.
-	handed  []*journal.Origin
-	drained func(context.Context) error
-	// unread is how much was returned since drained was last called.
-	unread int
+	handed []*journal.Origin
 }
 
 // opening is the progress in sending the current state.
@@ -95,7 +88,7 @@ type opening struct {
 }
 
 func newCursor(j *journal.Journal, mode string, ops journal.Operations, opts Options) *Cursor {
-	return &Cursor{journal: j, subscriber: j.Subscribe(mode, ops, opts.Client), drained: opts.Drained, scope: opts.scope}
+	return &Cursor{journal: j, subscriber: j.Subscribe(mode, ops, opts.Client), scope: opts.scope}
 }
 
 // resume starts after a revision.
@@ -118,13 +111,9 @@ func (c *Cursor) Close() { c.subscriber.Close() }
 // Next returns the next frames, together about BatchSize. It waits until there are some
 // or the context is done. The slice is valid until the next call, and holds pods. So
 // encode the frames and clear the slice before you wait for the client. The error is the
-// context's cause, the error of Options.Drained, a CompactedError if the view returns one, or the error
-// of Scope.Err. Call Next after the last frames are written: it measures their delay.
+// context's cause, a CompactedError if the view returns one, or the error of Scope.Err. Call Next after the last frames are written: it measures their delay.
 func (c *Cursor) Next(ctx context.Context) ([]*Frame, error) {
 	c.written()
-	if err := c.drain(ctx); err != nil {
-		return nil, err
-	}
 	if ctx.Err() != nil { // also if there are frames: a client may always be behind
 		return nil, context.Cause(ctx)
 	}
@@ -157,15 +146,6 @@ func (c *Cursor) written() {
 		c.handed[i] = nil
 	}
 	c.handed = c.handed[:0]
-}
-
-// drain waits until the client has read most of what Next returned before.
-func (c *Cursor) drain(ctx context.Context) error {
-	if c.unread += c.size + len(c.out)*frameSize; c.unread < BatchSize/2 || c.drained == nil {
-		return nil
-	}
-	c.unread = 0
-	return c.drained(ctx)
 }
 
 // poll collects the frames that are available. If it returns a channel, there are no

@@ -60,8 +60,6 @@ type Conn struct {
 	ahead   int
 	// between is true if the last byte that Read returned ended the header of a request.
 	between bool
-	// waiting waits until the connection is writable; nil if no call does.
-	waiting *writableWait
 	// streaming is true while the current request is a stream.
 	streaming bool
 }
@@ -157,22 +155,13 @@ func (c *Conn) mayRead(into []byte) []byte {
 
 // Write writes to the client, and counts.
 func (c *Conn) Write(data []byte) (int, error) {
-	n, err := c.counted(func() (int64, error) {
-		n, err := c.Conn.Write(data)
-		return int64(n), err
-	})
-	return int(n), err
-}
-
-// counted calls write, and counts the bytes that it writes.
-func (c *Conn) counted(write func() (int64, error)) (int64, error) {
 	c.mu.Lock()
 	c.writing = true
 	c.mu.Unlock()
-	n, err := write()
+	n, err := c.Conn.Write(data)
 	c.mu.Lock()
 	c.writing = false
-	c.written += n
+	c.written += int64(n)
 	c.mu.Unlock()
 	c.flushed.Broadcast()
 	return n, c.named(err)

@@ -99,10 +99,8 @@ func NetworkPeer(ip netip.Addr) Peer {
 	return Peer{known: err == nil, network: network}
 }
 
-// HTTPClient returns the client of an HTTP request, and the function Drained of its cursor.
-func HTTPClient(r *http.Request) (journal.Client, func(context.Context) error) {
-	return ClientOf(r.Context(), r.UserAgent()), httpPace(r).Drained
-}
+// HTTPClient returns the client of an HTTP request.
+func HTTPClient(r *http.Request) journal.Client { return ClientOf(r.Context(), r.UserAgent()) }
 
 // ClientOf returns the client of a request or a call.
 func ClientOf(ctx context.Context, userAgent string) journal.Client {

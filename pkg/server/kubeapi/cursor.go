@@ -13,9 +13,7 @@ import (
 
 // viewOptions returns the options of the view of a watch.
 func (o *options) viewOptions(r *http.Request) view.Options {
-	opts := view.Options{Selector: o.selector}
-	opts.Client, opts.Drained = conn.HTTPClient(r)
-	return opts
+	return view.Options{Selector: o.selector, Client: conn.HTTPClient(r)}
 }
 
 func watchPods(a *API, r *http.Request, o *options) *view.Cursor {

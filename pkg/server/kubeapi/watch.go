@@ -59,8 +59,8 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		return
 	}
 	s := &stream{options: o, initial: a.since(o) == nil}
-	err := s.run(ctx, w, conn.StreamWriter(w, r), cursor)
-	client, _ := conn.HTTPClient(r)
+	err := s.run(ctx, w, cursor)
+	client := conn.HTTPClient(r)
 	klog.FromContext(ctx).V(3).Info("Watch ended", "resource", o.resource.Name, "reason", err, "pid", client.PID, "userAgent", client.UserAgent)
 }
 
@@ -104,7 +104,7 @@ type stream struct {
 	buffer []byte
 }
 
-func (s *stream) run(ctx context.Context, w http.ResponseWriter, out io.Writer, cursor *view.Cursor) error {
+func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor *view.Cursor) error {
 	control := http.NewResponseController(w)
 	for {
 		if err := control.Flush(); err != nil { // the first flush sends the header
@@ -113,12 +113,12 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter, out io.Writer, 
 		frames, err := cursor.Next(ctx)
 		if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
 			respond.Within(w, endWait)
-			return s.write(out, func() error { return s.end(expired(compacted)) })
+			return s.write(w, func() error { return s.end(expired(compacted)) })
 		}
 		if err != nil {
 			return err
 		}
-		if err := s.write(out, func() error { return s.frames(frames) }); err != nil {
+		if err := s.write(w, func() error { return s.frames(frames) }); err != nil {
 			return err
 		}
 	}

@@ -32,7 +32,7 @@ func (a *API) updates(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 	if r.Method == http.MethodHead {
 		return
 	}
-	opts.Client, opts.Drained = conn.HTTPClient(r)
+	opts.Client = conn.HTTPClient(r)
 	cursor := scope.Stream(opts)
 	defer cursor.Close()
 	err = a.stream(w, r, cursor)
@@ -42,7 +42,7 @@ func (a *API) updates(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 
 // stream writes the frames of the cursor until an error, and returns the error.
 func (a *API) stream(w http.ResponseWriter, r *http.Request, cursor *view.Cursor) error {
-	control, out := http.NewResponseController(w), conn.StreamWriter(w, r)
+	control := http.NewResponseController(w)
 	for {
 		if err := control.Flush(); err != nil { // the first flush sends the header
 			return err
@@ -52,7 +52,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request, cursor *view.Cursor
 			return err
 		}
 		n := len(frames)
-		if err := respond.Write(out, func(to []byte) ([]byte, error) { return appendLines(to, frames) }); err != nil {
+		if err := respond.Write(w, func(to []byte) ([]byte, error) { return appendLines(to, frames) }); err != nil {
 			return err
 		}
 		a.Frames.Add(float64(n))

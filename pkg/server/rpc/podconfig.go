@@ -14,7 +14,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
-	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
 
@@ -34,9 +33,8 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 	if err != nil {
 		return callError(err)
 	}
-	p := conn.CallPace(stream.Context())
-	opts.Client, opts.Drained = grpcClient(stream.Context()), p.Drained
-	return sendFrames(a.services, stream, p, scope.Stream(opts), func(f *view.Frame) ([]any, error) {
+	opts.Client = grpcClient(stream.Context())
+	return sendFrames(a.services, stream, scope.Stream(opts), func(f *view.Frame) ([]any, error) {
 		return journal.Once(&f.Memo, responseKey{}, func() ([]any, error) { return watchResponse(f) })
 	})
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
-	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )
 
 // podsAPI is the Pods API of the kubelet. As in the kubelet, it has no mirror pods. Unlike the
@@ -99,11 +98,9 @@ func (a *podsAPI) WatchPods(_ *podsv1alpha1.WatchPodsRequest, stream grpc.Server
 	if err != nil {
 		return err
 	}
-	opts := view.Options{Selector: podsSelector}
-	p := conn.CallPace(stream.Context())
-	opts.Client, opts.Drained = grpcClient(stream.Context()), p.Drained
+	opts := view.Options{Selector: podsSelector, Client: grpcClient(stream.Context())}
 	synced := false
-	return sendFrames(a.services, stream, p, scope.UIDs(opts), func(f *view.Frame) ([]any, error) {
+	return sendFrames(a.services, stream, scope.UIDs(opts), func(f *view.Frame) ([]any, error) {
 		if f.InitialSyncComplete && !synced {
 			synced = true
 			return []any{&podsv1alpha1.WatchPodsEvent{Type: podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE}}, nil

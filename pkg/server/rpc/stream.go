@@ -30,9 +30,10 @@ func userAgent(ctx context.Context) string {
 
 // sendFrames sends the frames of a cursor until the client disconnects or the server stops. It
 // closes the cursor. encode returns the messages of a frame.
-func sendFrames(s *Services, stream grpc.ServerStream, p *conn.Pace, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
+func sendFrames(s *Services, stream grpc.ServerStream, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
 	defer cursor.Close()
 	ctx := stream.Context()
+	pace := conn.CallPace(ctx)
 	var messages []any
 	for {
 		frames, err := cursor.Next(ctx)
@@ -55,12 +56,15 @@ func sendFrames(s *Services, stream grpc.ServerStream, p *conn.Pace, cursor *vie
 		for i, message := range messages {
 			messages[i] = nil
 			if m, ok := message.(shared); ok {
-				p.HandOver(mem.BufferSlice(m).Len())
+				pace.HandOver(mem.BufferSlice(m).Len())
 			}
 			if err := stream.SendMsg(message); err != nil {
 				return err
 			}
 		}
 		s.Frames.Add(float64(n))
+		if err := pace.Wait(ctx); err != nil {
+			return status.FromContextError(err).Err()
+		}
 	}
 }
