@@ -15,7 +15,7 @@ LINTED_MODULES := test/bench/store test/browser
 # tests, which are not on the module proxy. hack/clients.sh builds it.
 OTHER_MODULES := test/components/servers test/components/kubelet test/components/kubelet-1.34 test/components/kubelet-1.36 test/components/containerd test/components/containerd-1.7 test/conformance/kubelets test/conformance/merge test/conformance/status
 
-# The go command with the flags of hack/components.sh and internal/testutil. With the same
+# The go command with the flags of hack/components.sh and test/testutil. With the same
 # flags, no package is compiled twice. Only the tests of the root module are compiled
 # differently: with the race detector.
 SHARED = CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' $(GO)
@@ -86,10 +86,10 @@ CONCURRENT = $(filter-out ./pkg/manifest,$(shell hack/concurrent.sh pkg internal
 PLAIN = $(filter-out $(CONCURRENT),$(sort $(patsubst %/,./%,$(dir $(shell git ls-files 'pkg/*_test.go' 'internal/*_test.go' 'cmd/*_test.go' 'api/*_test.go' 'hack/*_test.go')))))
 # PROGRAMS are the packages whose tests run the built program and the real servers: a race is in another
 # process, where the detector does not see it. Those that take longest are first. With -short, they take the shortest real way of each kind.
-PROGRAMS := $(addprefix ./test/,e2e/apiserver e2e/runtime e2e/clients e2e/daemon script upgrade docs merge kubelets terminal)
+PROGRAMS := $(addprefix ./test/,e2e/apiserver e2e/runtime e2e/clients e2e/daemon script upgrade docs merge kubelets terminal testutil)
 # ALL_PROGRAMS are also those that have no short way.
 ALL_PROGRAMS := $(PROGRAMS) $(addprefix ./test/,systemd packages kubernetes metamorphic components)
-# EXHAUSTIVE are the files with tests that try very many cases: internal/testutil/exhaustive.go. With the race detector, these
+# EXHAUSTIVE are the files with tests that try very many cases: test/testutil/exhaustive.go. With the race detector, these
 # tests try a part of the cases.
 EXHAUSTIVE = $(shell grep -rlE 'testutil[.](Exhaustive|Stride)' --include='*_test.go' ./pkg ./internal ./cmd 2>/dev/null)
 EXHAUSTIVE_TESTS = $(shell sed -nE 's/^func (Test[A-Za-z0-9_]+)\W.*/\1/p' $(EXHAUSTIVE) | paste -sd'|')

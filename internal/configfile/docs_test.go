@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // filesIn returns the configuration files in a Markdown text: the YAML blocks of this kind.

@@ -13,8 +13,8 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // fieldTypes returns the types of the fields by their names in the file.

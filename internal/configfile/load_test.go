@@ -14,8 +14,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/socketpath"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 const header = "apiVersion: config.podconfigd.dev/v1alpha1\nkind: PodConfigdConfiguration\n"

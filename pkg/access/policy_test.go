@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 func selector(t *testing.T, text string) labels.Selector {

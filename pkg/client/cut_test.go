@@ -13,10 +13,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/test/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // history has the updates of a daemon during which clients are disconnected.

@@ -23,11 +23,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/test/components"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // pki has an authority whose certificates are in files.

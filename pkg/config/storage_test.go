@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // pod returns a pod with the name and UID, changed by the functions.

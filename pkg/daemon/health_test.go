@@ -13,9 +13,9 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
-	"github.com/podconfigd/podconfigd/internal/testutil/fakecri"
 	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/test/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil/fakecri"
 )
 
 // healthRow is a row of the table of faults in docs/how-to/operate.md.

@@ -21,9 +21,9 @@ import (
 
 	configapi "github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // reloadable is a daemon that runs, and a subscriber of its stream.

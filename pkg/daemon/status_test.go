@@ -14,13 +14,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil/recovered"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/test/testutil/recovered"
 )
 
 // A source whose first set is held is not ready, and degraded. Its restored pods stay.

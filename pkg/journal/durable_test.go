@@ -10,10 +10,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/test/testutil/journaltest"
 )
 
 // durable is a journal with a store.

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // many returns pods of a source with the names p0 to pN.

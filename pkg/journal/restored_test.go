@@ -105,7 +105,7 @@ func TestARemovedSourceIsForgottenWithItsPods(t *testing.T) {
 }
 
 // recoveredOf returns the state of an earlier run in which a source had a pod. (A test of this package can't
-// import internal/testutil/recovered.)
+// import test/testutil/recovered.)
 func recoveredOf(source string, object *v1.Pod) *Recovered {
 	const base = 1 << 50 // later than the time in milliseconds
 	return &Recovered{

@@ -7,10 +7,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/test/testutil/journaltest"
 )
 
 // An update of several pods that is no config operation has several revisions. It is not

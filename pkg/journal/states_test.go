@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // A subscriber that resumes gets the state after each set from the one before: only for the first set, later

@@ -5,10 +5,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/test/testutil/journaltest"
 )
 
 // An update of statuses alone is no set of the source: it does not make a source seen that is

@@ -6,10 +6,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/journaltest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/test/testutil/journaltest"
 )
 
 // A set that is not stored yet has revisions, but nobody sees it.

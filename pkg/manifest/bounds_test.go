@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // podWith returns a manifest whose container has these arguments.

@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/podconfigd/podconfigd/internal/located"
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // inContainer and inSpec are good manifests with additional lines, the first of which is

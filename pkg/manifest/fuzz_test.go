@@ -18,7 +18,7 @@ import (
 	"k8s.io/utils/dump"
 
 	"github.com/podconfigd/podconfigd/internal/located"
-	"github.com/podconfigd/podconfigd/internal/testutil/canary"
+	"github.com/podconfigd/podconfigd/test/testutil/canary"
 )
 
 // kubeletsDecode decodes as the kubelet does.

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/utils/dump"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/canary"
+	"github.com/podconfigd/podconfigd/test/testutil/canary"
 )
 
 func TestParseMinor(t *testing.T) {

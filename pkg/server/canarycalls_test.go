@@ -13,8 +13,8 @@ import (
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // canaryCalls have the calls of each gRPC method, and return their responses.

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/encoding/gzip"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // A program that has this package and gzip sends a client that compresses its request as much as

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // streamPaths are the streams of HTTP.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // No request is lost if one server ends and another one gets the socket: clients that connect

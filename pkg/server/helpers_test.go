@@ -24,11 +24,11 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // Limits of pkg/server/conn and pkg/server/rpc that tests reach.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // docs/how-to/write-a-client.md says what a client gets that sends another Host than a host. net/http answers it before

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 func TestHTTPSWithHTTP1AndHTTP2(t *testing.T) {

@@ -22,9 +22,9 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/await"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/servertest"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // h2 is a client of HTTP/2 that sends frames of its own.

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/metadata"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // someAuth knows the tokens "all", and "pods" which may only get nodes/pods.

@@ -19,9 +19,9 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // otherProcess is the environment variable that makes this test binary another process.

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/servertest"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // answers waits until the sockets are served: HTTP, and the Pods API, which answers HTTP

@@ -16,9 +16,9 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil/recovered"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/test/testutil/recovered"
 )
 
 // serveRestored serves a journal with the pods a of file and x of api from before a restart.

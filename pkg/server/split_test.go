@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // askOn makes a request on its own connection, which the answer ends.

@@ -10,11 +10,11 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil/canary"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/test/testutil/canary"
 )
 
 // serveFullStatus serves the pod seen of file, and a status in which each field is set. It has a

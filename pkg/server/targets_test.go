@@ -20,12 +20,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/servertest"
 	"github.com/podconfigd/podconfigd/pkg/server/rpc"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // spellings are ways to write a path, with what stands before and behind its first slash and the path

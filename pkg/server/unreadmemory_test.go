@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // A subscriber that never reads takes at most 96 KiB of the daemon's memory, while pods change again and again.

@@ -18,9 +18,9 @@ import (
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
-	"github.com/podconfigd/podconfigd/internal/testutil/canary"
 	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/test/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil/canary"
 )
 
 // The table of everything that leaves the daemon: each request of canaryPaths in each form, each call

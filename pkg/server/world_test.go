@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil/canary"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -23,6 +22,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/test/testutil/canary"
 )
 
 // world is a daemon with a state directory. It has pods in which each field is set and which are shown by

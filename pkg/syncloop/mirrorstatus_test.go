@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // The status that a kubelet wrote in the mirror pod counts, not one that podconfigd wrote, nor

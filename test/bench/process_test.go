@@ -18,7 +18,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/test/bench/internal/peer"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // patience is the longest wait. It does not limit what is measured, only how long a

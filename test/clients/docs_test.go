@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // docs/how-to/clients.md has a part of each configuration that the tests run. test/docs checks that

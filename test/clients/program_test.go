@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // installed returns the path of a client that hack/clients.sh installs, and installs it if

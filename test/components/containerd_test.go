@@ -3,7 +3,7 @@ package components
 import (
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 func TestContainerds(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // Image is the image that every runtime has. Its program is test/components/image, which

@@ -24,7 +24,7 @@ import (
 	kubeadmconfig "k8s.io/kubernetes/cmd/kubeadm/app/util/config"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // The pods of k8s.io/api's own testdata, which have every field at once and are not

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // link is a link within this repository.

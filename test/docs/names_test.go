@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // namesOfOthers are names in the text that are not ours: of the kubelet, of Kubernetes, of Go and of other projects.

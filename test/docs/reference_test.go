@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // The page of the stream has every field, operation, mode and parameter.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // modFile is what the tests need of a go.mod file.

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/components"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 var served = regexp.MustCompile(`authorization" address="(https://[^"]+)"`)

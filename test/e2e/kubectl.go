@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/components"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // Bridge is another address of the daemon's socket, whose connections can be cut.

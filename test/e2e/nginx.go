@@ -12,7 +12,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/test/components"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // Nginx is Debian's web server, which serves a directory.

@@ -15,8 +15,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // Replica applies the stream, and checks its guarantees.

@@ -10,7 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/canary"
+	"github.com/podconfigd/podconfigd/test/testutil/canary"
 )
 
 // Manifest is the content of a file, or the answer of a URL.

@@ -12,9 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // imageName is the image that the DaemonSet names.

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 var sourceNames = []string{"api", "file", "http"}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/machine"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 const (

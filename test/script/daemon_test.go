@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // daemon is a running podconfigd.

@@ -10,9 +10,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/soak/history"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // goClient follows the stream with pkg/client, which resumes by itself.

@@ -22,9 +22,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/test/machine"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 const (

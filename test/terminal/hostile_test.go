@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // An escape sequence in a name or a message never reaches the terminal, on no pane.

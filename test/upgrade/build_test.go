@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // earlier is the commit of the earlier version. After a release, take the commit of the release.

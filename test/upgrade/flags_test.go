@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 var (

@@ -16,8 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 var (

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // inMemory serves a proxy on connections in memory until the end of the test.

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc/encoding/gzip"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // A client whose calls are compressed gets answers that are not, through the proxy too. The limits of the

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // facts has a file source with a manifest in each state, and the pods of those that give one.

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // start is the time of the tests.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // errCrash is the error of a file system whose process is dead.

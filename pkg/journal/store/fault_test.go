@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // After each kind of failure the stream goes on from memory under a new instance, and

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // On a real file system: what is written comes back, and nobody else can read it.

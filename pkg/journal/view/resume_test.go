@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // states returns, for each revision that can be resumed from, the state of a client that

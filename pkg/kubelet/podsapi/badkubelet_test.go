@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // badKubelet is a server of the Pods API that does what no kubelet does.

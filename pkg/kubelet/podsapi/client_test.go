@@ -25,7 +25,7 @@ import (
 	"k8s.io/klog/v2"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // TestHungKubelet: the kubelet answers the watch, and then nothing more. The Client notices it at the next list.

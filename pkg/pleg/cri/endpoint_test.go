@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // The socket of another server is named, and what to do.

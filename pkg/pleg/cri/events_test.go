@@ -7,8 +7,8 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/fakecri"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/test/testutil/fakecri"
 )
 
 // announce is a stream that announces one container after the other.

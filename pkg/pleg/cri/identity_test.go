@@ -8,8 +8,8 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/fakecri"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
+	"github.com/podconfigd/podconfigd/test/testutil/fakecri"
 )
 
 // What a client of CRI leaves empty makes no two pods one.

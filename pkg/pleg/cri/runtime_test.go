@@ -19,7 +19,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 	"github.com/podconfigd/podconfigd/test/components"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 func TestMain(m *testing.M) {

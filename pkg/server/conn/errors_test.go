@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // Errors of a connection have the path of the socket too.

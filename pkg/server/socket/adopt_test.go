@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/servertest"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // manager is a service manager that has a socket.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 func listenAt(t *testing.T, path string) (net.Listener, error) {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // A set has the time of the event from which it follows. A file that is being written counts from

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // next returns the next set.

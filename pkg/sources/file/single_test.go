@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/sources"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // A single file that is bad at the start is not an empty set. The source is not seen

@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
+	"github.com/podconfigd/podconfigd/test/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // fakeWatcher reports the events of the test, for cases that inotify can't produce on

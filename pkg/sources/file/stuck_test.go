@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // While the file system hangs, the pods stay, the status says so, and Run can be ended.

@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 	"github.com/podconfigd/podconfigd/pkg/sources/sourcetest"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // before runs a source until its first set, and returns what the next process restores.

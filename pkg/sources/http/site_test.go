@@ -15,9 +15,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // item returns a pod as an item of a list.

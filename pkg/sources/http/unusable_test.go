@@ -19,8 +19,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // bad returns a pod without containers as an item of a list.

@@ -20,10 +20,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/test/components"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // manifests are the pods of TestLive, and what each comes to.

@@ -25,8 +25,8 @@ import (
 	"k8s.io/klog/v2"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 const (

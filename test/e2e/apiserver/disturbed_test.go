@@ -12,7 +12,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/components"
 	"github.com/podconfigd/podconfigd/test/e2e"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // Tests that kill the apiserver or etcd share another cluster, one after another. Each has its own nodes.

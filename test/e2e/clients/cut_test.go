@@ -24,12 +24,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // cutEvery is the distance of the positions at which TestInformersAreCut cuts

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // TestObjectInformers runs unmodified informers of namespaces and nodes during changes, a

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // TestKubectlPrintsReadOnly runs writes and permission queries of a real kubectl.

@@ -16,9 +16,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/components"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // Users of the test. They have no names.

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // activated is the command of a daemon that gets these files from its service manager.

@@ -20,7 +20,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/e2e"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 func TestSIGTERMEndsTheDaemon(t *testing.T) {

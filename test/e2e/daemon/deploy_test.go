@@ -19,11 +19,11 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
-	"github.com/podconfigd/podconfigd/internal/testutil/fakecri"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil/fakecri"
 )
 
 // limitsOfDeploy are all limits in deploy, by file, with the test that runs each at its worst legal input.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // seen waits until the HTTP source has sent a set, and returns the verdicts on its items.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // A source whose file system hangs is degraded, keeps its pods, and can be removed by a reload. The

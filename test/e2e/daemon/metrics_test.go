@@ -18,11 +18,11 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 var update = flag.Bool("update", false, "write the table of metrics in docs/reference/metrics.md")

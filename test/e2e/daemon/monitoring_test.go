@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/components"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // monitoring is the path of a file in deploy/monitoring.

@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // TestPodsAPISocket runs the kubelet's published client against a socket at a path like

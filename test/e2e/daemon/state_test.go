@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/e2e"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // fat returns a manifest that needs more than a page of a disk.

@@ -14,7 +14,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // refusing is a watcher that can watch nothing.

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // pass makes all waits for pending files end.

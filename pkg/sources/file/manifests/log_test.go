@@ -11,9 +11,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/testutil"
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
+	"github.com/podconfigd/podconfigd/test/testutil"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // The log has the begin and the end of each fault, and no fault that a rename seems to have.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file/follow"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // bench is a set and its directory.

@@ -6,8 +6,8 @@ package journaltest
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/testutil/podtest"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // Pod returns a pod of the source "file", for example of "web=nginx:1".
