@@ -109,11 +109,5 @@ func (g *Generator) demandPause() time.Duration {
 
 // found returns the pod of a record.
 func (rec *record) found() Found {
-	f := Found{UID: rec.uid, Namespace: rec.namespace, Name: rec.name}
-	for _, k := range rec.containers {
-		if f.Since.IsZero() || k.since.Before(f.Since) {
-			f.Since = k.since
-		}
-	}
-	return f
+	return Found{UID: rec.uid, Namespace: rec.namespace, Name: rec.name, Since: rec.since}
 }

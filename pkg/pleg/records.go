@@ -32,6 +32,7 @@ type record struct {
 	uid             types.UID
 	namespace, name string
 	source          string
+	since           time.Time // when its first container was reported
 	containers      map[string]*known
 }
 
@@ -136,7 +137,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 		if len(changes) == 0 {
 			return nil
 		}
-		rec = &record{uid: uid, containers: make(map[string]*known)}
+		rec = &record{uid: uid, since: at, containers: make(map[string]*known)}
 		r.pods[uid] = rec
 		defer r.awaited.Wake(string(uid))
 	}
