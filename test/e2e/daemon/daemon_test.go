@@ -140,7 +140,11 @@ func TestTheCommands(t *testing.T) {
 		}
 	}
 	run := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), e2e.Ctl, args...)
+		program := e2e.Ctl
+		if len(args) == 0 || strings.HasPrefix(args[0], "--") {
+			program = e2e.Binary
+		}
+		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Env = append(os.Environ(), client.SocketEnv+"="+d.Socket)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
@@ -152,10 +156,11 @@ func TestTheCommands(t *testing.T) {
 		{"get pods -n other", "No resources found\n"},
 		{"get pods -o yaml a-node1", "kind: Pod\n"},
 		{"status", "a.yaml     Accepted   default/a-node1"},
-		{"version", "podconfigd "},
+		{"version", "podconfigctl "},
 		{"version", "rules of kubelet v1.37.2"},
 		{"completion bash", "complete"},
 		{"--help", "--pod-manifest-path"},
+		{"--version", "podconfigd "},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			if out, err := run(strings.Fields(test.args)...); err != nil || !strings.Contains(out, test.want) {
