@@ -22,8 +22,8 @@ const (
 
 // files are some files of the packages.
 var files = []string{
-	"/usr/bin/podconfigd", "/usr/lib/systemd/system/podconfigd.service", "/usr/lib/systemd/system/podconfigd.socket",
-	"/usr/share/man/man1/podconfigd.1.gz", "/usr/share/bash-completion/completions/podconfigd",
+	"/usr/bin/podconfigd", "/usr/bin/podconfigctl", "/usr/lib/systemd/system/podconfigd.service", "/usr/lib/systemd/system/podconfigd.socket",
+	"/usr/share/man/man1/podconfigd.1.gz", "/usr/share/man/man1/podconfigctl.1.gz", "/usr/share/bash-completion/completions/podconfigd",
 	"/usr/share/fish/vendor_completions.d/podconfigd.fish", "/usr/share/doc/podconfigd/examples/podconfigd.yaml",
 }
 
@@ -51,7 +51,9 @@ func build(t *testing.T) (out string) {
 		}
 		return string(data)
 	}
-	write(filepath.Join(man, "podconfigd.1"), ".TH PODCONFIGD 1\n") // TestManPages writes all
+	for _, name := range []string{"podconfigd", "podconfigctl"} { // TestManPages writes all
+		write(filepath.Join(man, name+".1"), ".TH "+name+" 1\n")
+	}
 	changed := filepath.Join(out, "config.yaml")
 	write(changed, read("deploy/packages/config.yaml")+"# a later default\n")
 	config := filepath.Join(out, "nfpm.yaml")
