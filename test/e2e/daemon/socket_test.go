@@ -28,9 +28,10 @@ func TestSocketsThatAreRemoved(t *testing.T) {
 	d := e2e.Start(t, dir, "--socket", socket, "--pods-api-socket", podsSocket)
 	d.Socket, d.Client = socket, client.New(socket)
 	d.Mkdir(t)
-	d.Put(t, "a", "image")
 	before := d.Watch(t, client.Options{})
 	e2e.SyncUp(t, before)
+	d.Put(t, "a", "image")
+	before.Expect(t, "ADD a-node1")
 	for _, remove := range []func() error{
 		func() error { return errors.Join(os.Remove(socket), os.Remove(podsSocket)) },
 		func() error { return errors.Join(os.Rename(run, run+".away"), os.RemoveAll(run+".away")) },
