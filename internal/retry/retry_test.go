@@ -17,14 +17,14 @@ func TestFailed(t *testing.T) {
 	}
 	for i, want := range []time.Duration{1, 2, 3, 3} {
 		b.Failed(now, waits, nil)
-		if end := now.Add(want * time.Second); b.Wait != want*time.Second || b.Next != end || !b.Waits(end.Add(-1)) || b.Waits(end) {
+		if end := now.Add(want * time.Second); b.Wait != want*time.Second || !b.Next.Equal(end) || !b.Waits(end.Add(-1)) || b.Waits(end) {
 			t.Errorf("failure %d: %+v, want %d seconds", i, b, want)
 		}
 	}
 	for asked, want := range map[int]time.Duration{1: 1, 2: 2, 1 << 30: 3} {
 		b = Backoff{}
 		b.Failed(now, waits, apierrors.NewTooManyRequests("", asked))
-		if b.Wait != time.Second || b.Next != now.Add(want*time.Second) {
+		if b.Wait != time.Second || !b.Next.Equal(now.Add(want * time.Second)) {
 			t.Errorf("asked for %d seconds: %+v", asked, b)
 		}
 	}

@@ -22,8 +22,11 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
-// Binary is the daemon, and Ctl is podconfigctl, as built by "make build".
-var Binary, Ctl string
+// Binary is the daemon as built by "make build".
+var Binary string
+
+// Ctl is podconfigctl as built by "make build".
+var Ctl string
 
 // parallel is how many tests run at a time at least: most of them mostly wait for servers.
 const parallel = 4

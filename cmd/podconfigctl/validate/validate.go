@@ -85,19 +85,8 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 			if err := command.CheckOutput(output, "json", "yaml"); err != nil {
 				return err
 			}
-			if len(as) > 1 {
-				return errors.New("--pod-manifest-path: expected one path: validate the files of each path on their own")
-			}
-			for _, value := range as {
-				var name string
-				if name, opts.manifestPath = config.SplitSource(value); name != "" && opts.manifestPath == "" {
-					return fmt.Errorf("--pod-manifest-path: source %s has no PATH", config.NamedSource(config.FileSource, name))
-				}
-			}
-			for _, pattern := range opts.ignore {
-				if err := file.CheckPattern(pattern); err != nil {
-					return fmt.Errorf("--ignore-manifests: %w", err)
-				}
+			if err := opts.check(as); err != nil {
+				return err
 			}
 			if slices.Contains(paths, stdin) {
 				var err error
@@ -119,6 +108,25 @@ The exit code is 1 if a manifest can't be used by one of the kubelets. With --st
 	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints text.")
 	command.CompleteFlag(cmd, "output", "json", "yaml")
 	return cmd
+}
+
+// check takes the values of --pod-manifest-path, and checks the patterns of --ignore-manifests.
+func (o *Options) check(as []string) error {
+	if len(as) > 1 {
+		return errors.New("--pod-manifest-path: expected one path: validate the files of each path on their own")
+	}
+	for _, value := range as {
+		var name string
+		if name, o.manifestPath = config.SplitSource(value); name != "" && o.manifestPath == "" {
+			return fmt.Errorf("--pod-manifest-path: source %s has no PATH", config.NamedSource(config.FileSource, name))
+		}
+	}
+	for _, pattern := range o.ignore {
+		if err := file.CheckPattern(pattern); err != nil {
+			return fmt.Errorf("--ignore-manifests: %w", err)
+		}
+	}
+	return nil
 }
 
 // stdin is the FILE that stands for standard input, and inStdin its name in the output.

@@ -16,9 +16,6 @@ const PieceSize = 6 << 10
 // BatchSize is how many bytes of pods [Cursor.Next] returns at a time.
 const BatchSize = 32 << 10
 
-// frameSize is about how many bytes of a frame are not pods.
-const frameSize = 256
-
 // Frame is an update, a piece of one, or a bookmark. It is shared and read-only.
 type Frame struct {
 	// Instance is the journal's.
