@@ -15,16 +15,16 @@ func TestFailed(t *testing.T) {
 	if b.Waits(now) {
 		t.Error("waits before a failure")
 	}
-	for i, want := range []time.Duration{1, 2, 3, 3} {
+	for i, want := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second} {
 		b.Failed(now, waits, nil)
-		if end := now.Add(want * time.Second); b.Wait != want*time.Second || !b.Next.Equal(end) || !b.Waits(end.Add(-1)) || b.Waits(end) {
-			t.Errorf("failure %d: %+v, want %d seconds", i, b, want)
+		if end := now.Add(want); b.Wait != want || !b.Next.Equal(end) || !b.Waits(end.Add(-1)) || b.Waits(end) {
+			t.Errorf("failure %d: %+v, want %v", i, b, want)
 		}
 	}
-	for asked, want := range map[int]time.Duration{1: 1, 2: 2, 1 << 30: 3} {
+	for asked, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 1 << 30: 3 * time.Second} {
 		b = Backoff{}
 		b.Failed(now, waits, apierrors.NewTooManyRequests("", asked))
-		if b.Wait != time.Second || !b.Next.Equal(now.Add(want * time.Second)) {
+		if b.Wait != time.Second || !b.Next.Equal(now.Add(want)) {
 			t.Errorf("asked for %d seconds: %+v", asked, b)
 		}
 	}
