@@ -217,8 +217,12 @@ func TestAddressesThatChange(t *testing.T) {
 func TestAddressesWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAddresses("", "node1")
+		if got, want := a.current(), a.byRoute(); !slices.Equal(got, want) {
+			t.Errorf("before the start, got %v, want %v: the node would change at each start", got, want)
+		}
 		a.lookup = func(ctx context.Context, _, _ string) ([]net.IP, error) { <-ctx.Done(); return nil, ctx.Err() }
 		a.route = func(net.IP) (net.IP, error) { return net.ParseIP("192.0.2.1"), nil }
+		a.set(a.byRoute())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- a.run(ctx) }()

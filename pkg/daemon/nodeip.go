@@ -132,6 +132,8 @@ func newAddresses(configured string, name types.NodeName) *addresses {
 	}
 	if len(a.fixed) > 0 {
 		close(a.first)
+	} else {
+		a.last = a.byRoute() // it takes no time, and is mostly what the name will resolve to
 	}
 	return a
 }
@@ -187,7 +189,6 @@ func (a *addresses) run(ctx context.Context) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
-	a.set(a.byRoute())
 	for begun := false; ; begun = true {
 		found := a.read(ctx)
 		a.set(found)
