@@ -29,7 +29,7 @@ const (
 	// batchBytes is the approximate size of a write(2).
 	batchBytes = 1 << 20
 	// stall is the maximum duration of a write.
-	stall = time.Second
+	stall = 2 * time.Second
 	// syncEvery is the interval of syncs.
 	syncEvery = time.Second
 	// maxRetry is the longest wait between two attempts to create a segment.
@@ -130,7 +130,7 @@ type Log struct {
 	// synced is the offset up to which it is synced.
 	synced int64
 	// opens ends the wait for the first segment.
-	opens *watchdog
+	opens *time.Timer
 	// next is the segment that is being prepared.
 	next *preparation
 	// segments are the earlier ones, the oldest first.
@@ -294,8 +294,7 @@ func (l *Log) enqueueLocked(frames []byte, show func(journal.Commit)) {
 func (l *Log) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.logger = klog.FromContext(ctx)
-	l.opens = newWatchdog(func() { l.stalled(0) })
-	l.opens.begin()
+	l.opens = time.AfterFunc(stall, func() { l.stalled(0) })
 	l.mu.Unlock()
 	l.writers.Go(func() { l.write(0) })
 	kept := make(chan struct{})
@@ -333,7 +332,7 @@ func (l *Log) Close() error {
 	file, stored := l.file, l.mode == healthy && len(l.queue) == 0
 	l.mode, l.file = closed, nil
 	if l.opens != nil {
-		l.opens.end()
+		l.opens.Stop()
 	}
 	lock := l.lock
 	l.lock = nil

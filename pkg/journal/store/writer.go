@@ -14,8 +14,9 @@ import (
 // write is the goroutine that writes sets and shows them. If a write hangs, another
 // goroutine takes over, and this one ends when the write returns.
 func (l *Log) write(generation int) {
-	watch := newWatchdog(func() { l.stalled(generation) })
-	defer watch.end()
+	watch := time.AfterFunc(stall, func() { l.stalled(generation) })
+	watch.Stop()
+	defer watch.Stop()
 	var buffer []byte
 	for {
 		b := l.take(generation)
@@ -26,7 +27,7 @@ func (l *Log) write(generation int) {
 			var n int64
 			var err error
 			buffer, n, err = writeAll(b.file, b.entries, buffer[:0], watch)
-			watch.end()
+			watch.Stop()
 			if !l.wrote(generation, n, err) {
 				return
 			}
@@ -43,12 +44,12 @@ func (l *Log) write(generation int) {
 
 // writeAll writes a batch, about batchBytes at a time. It returns the buffer, for the next
 // one.
-func writeAll(file Appender, entries []*entry, buffer []byte, watch *watchdog) ([]byte, int64, error) {
+func writeAll(file Appender, entries []*entry, buffer []byte, watch *time.Timer) ([]byte, int64, error) {
 	total := int64(0)
 	put := func(p []byte) error {
 		for len(p) > 0 {
 			part := p[:min(len(p), batchBytes)]
-			watch.begin()
+			watch.Reset(stall)
 			n, err := file.Write(part)
 			total += int64(n)
 			if err == nil && n < len(part) {
@@ -216,7 +217,7 @@ func (l *Log) installLocked() {
 	}
 	l.mode, l.cause, l.since = healthy, nil, l.opts.Now()
 	if l.opens != nil {
-		l.opens.end()
+		l.opens.Stop()
 	}
 	n.installed = true
 	l.changed.Broadcast()
