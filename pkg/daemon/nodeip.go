@@ -90,7 +90,7 @@ const (
 	// lookupTimeout is the time in which the name of the node must be resolved. addressTimeout is the longest time that ask takes: a
 	// name server that does not answer must not hold up the pods. Until it does, the default route counts.
 	lookupTimeout  = 2 * time.Second
-	addressTimeout = 200 * time.Millisecond
+	addressTimeout = 500 * time.Millisecond
 )
 
 // addresses finds the addresses of the node: those in the configuration, or else the name of the node, if that is an address.
@@ -175,7 +175,7 @@ func (a *addresses) problem() string {
 
 // ask waits until the addresses are read, for at most addressTimeout.
 func (a *addresses) ask(ctx context.Context) {
-	ctx, cancel := await.Timeout(ctx, addressTimeout)
+	ctx, cancel := context.WithTimeout(ctx, addressTimeout)
 	defer cancel()
 	select {
 	case <-ctx.Done():

@@ -157,7 +157,7 @@ func (f *Finder) Ask(ctx context.Context) {
 	if f.fixed() {
 		return
 	}
-	asking, cancel := await.Timeout(ctx, AskTimeout)
+	asking, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
 	var pods []*pleg.Pod
 	var err error

@@ -15,7 +15,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
-	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,7 +42,6 @@ func TestAskForTheNode(t *testing.T) {
 		"soon":            {"v1.34.4", 100 * time.Millisecond, false, 34, 100 * time.Millisecond},
 		"no Node":         {"", 100 * time.Millisecond, false, manifest.Base, 100 * time.Millisecond},
 		"late":            {"v1.34.4", time.Hour, false, manifest.Base, AskTimeout},
-		"a standstill":    {"v1.34.4", time.Minute + 100*time.Millisecond, false, 34, time.Minute + 100*time.Millisecond},
 		"hanging runtime": {"v1.34.4", time.Hour, true, manifest.Base, AskTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,11 +56,7 @@ func TestAskForTheNode(t *testing.T) {
 				}
 				f, began := New(w.opts), time.Now()
 				timer := time.AfterFunc(test.after, func() { f.SetNode(test.node) })
-				ctx := t.Context()
-				if name == "a standstill" {
-					ctx = testutil.Still(ctx)
-				}
-				f.Ask(ctx)
+				f.Ask(t.Context())
 				if took := time.Since(began); took != test.waits || w.opts.Decoder.Minor() != test.want {
 					t.Errorf("%+v: rules of %v after %v", test, w.opts.Decoder.Minor(), took)
 				}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
@@ -100,76 +98,4 @@ func TestASocketIsHandedOver(t *testing.T) {
 	clients.Wait()
 	cancel(errStopped)
 	<-done
-}
-
-// accepting is a listener that says when it accepts.
-type accepting struct {
-	net.Listener
-	accepts chan struct{}
-}
-
-func (l accepting) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err == nil {
-		l.accepts <- struct{}{}
-	}
-	return conn, err
-}
-
-// A machine can stand still while the server ends. Then the time of the clients is not over.
-func TestAServerEndsAfterAStandstill(t *testing.T) {
-	const livez = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
-	for name, early := range map[string]bool{"before the request": false, "before the answer": true} {
-		t.Run(name, func(t *testing.T) {
-			inner, err := net.Listen("unix", filepath.Join(testutil.ShortDir(t), "s.sock"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			l := accepting{inner, make(chan struct{}, 1)}
-			j := journal.New(journal.Options{Sources: []string{"file"}})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			stand := func() {}
-			end := func() {
-				cancel(errStopped)
-				<-time.After(50 * time.Millisecond) // the server ends
-				stand()
-			}
-			server := New(Options{Journal: j, Status: j.Status, Live: []Check{{Name: "slow", Check: func() error {
-				if early {
-					end()
-				}
-				return nil
-			}}}})
-			done := make(chan error)
-			go func() { done <- server.Run(ctx, l) }()
-			conn, err := net.Dial("unix", l.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			<-l.accepts
-			if early {
-				stand = testutil.StandStill(t, "")
-				if _, err := io.WriteString(conn, livez); err != nil {
-					t.Fatal(err)
-				}
-			} else {
-				file, err := conn.(*net.UnixConn).File()
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer file.Close()
-				stand = testutil.StandStill(t, "printf '"+livez+"' >&3", file)
-				end()
-			}
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			if err := <-done; !errors.Is(err, errStopped) || resp.StatusCode != http.StatusOK {
-				t.Errorf("%s, and Run returned %v", resp.Status, err)
-			}
-		})
-	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -41,7 +40,7 @@ func (f *ClientFlags) Ask(ask func(context.Context, *client.Client)) {
 	if err != nil {
 		return
 	}
-	ctx, cancel := await.Timeout(context.Background(), completionTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 	defer cancel()
 	ask(ctx, c)
 	c.CloseIdleConnections()

@@ -25,7 +25,6 @@ import (
 
 	"golang.org/x/net/netutil"
 
-	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/internal/failure"
 )
 
@@ -51,7 +50,7 @@ const (
 	streamWindow     = 64 << 10
 	maxFrame         = 16 << 10
 	// drainTimeout is the time in which requests must end when the proxy stops.
-	drainTimeout = time.Second
+	drainTimeout = 2 * time.Second
 )
 
 // Serve passes requests to the daemon until the context is done. Then it ends all streams and closes the
@@ -75,7 +74,7 @@ func Serve(ctx context.Context, l net.Listener, daemon http.RoundTripper) error 
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
 		cancel()
-		drain, done := await.Timeout(context.WithoutCancel(ctx), drainTimeout)
+		drain, done := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 		defer done()
 		if server.Shutdown(drain) != nil {
 			_ = server.Close() // some client does not read

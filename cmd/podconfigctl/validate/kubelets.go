@@ -13,7 +13,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/client"
@@ -25,7 +24,7 @@ const askTimeout = time.Second
 
 // askDaemon returns the status of the daemon on this machine; an empty one if none answers.
 func askDaemon(ctx context.Context) *v1alpha1.Status {
-	ctx, cancel := await.Timeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	c := client.New(cmp.Or(os.Getenv(client.SocketEnv), socketpath.Default()))
 	defer c.CloseIdleConnections()

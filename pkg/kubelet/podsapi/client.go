@@ -189,7 +189,7 @@ func (c *Client) forget() {
 
 // Ask waits until the statuses of the kubelet are known, or the first connection has failed, for at most AskTimeout.
 func (c *Client) Ask(ctx context.Context) {
-	ctx, cancel := await.Timeout(ctx, AskTimeout)
+	ctx, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
 	select {
 	case <-ctx.Done():

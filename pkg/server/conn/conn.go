@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/access"
 )
 
@@ -84,11 +83,9 @@ func (c *Conn) awaitRequest(ctx context.Context) {
 		return
 	case <-ctx.Done():
 	}
-	timed, cancel := await.Timeout(context.WithoutCancel(ctx), lastTime)
-	defer cancel()
 	select {
 	case <-c.begun:
-	case <-timed.Done():
+	case <-time.After(lastTime):
 	}
 }
 

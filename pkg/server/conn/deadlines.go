@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // Bounds of all connections.
@@ -21,7 +19,7 @@ const (
 	// IdleTimeout is the time after which a connection without a request is closed.
 	IdleTimeout = 2 * time.Minute
 	// DrainTimeout is the time in which requests must end when the server stops.
-	DrainTimeout = time.Second
+	DrainTimeout = 2 * time.Second
 )
 
 // Sizes of the windows that a client over HTTP/2 gets. Requests are small.
@@ -41,7 +39,7 @@ func Serve(ctx context.Context, l net.Listener, serve func(net.Listener) error, 
 		return fmt.Errorf("serving %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 	}
-	timed, cancel := await.Timeout(context.WithoutCancel(ctx), DrainTimeout)
+	timed, cancel := context.WithTimeout(context.WithoutCancel(ctx), DrainTimeout)
 	defer cancel()
 	drain(timed)
 	if err := <-ended; err != nil && !errors.Is(err, closed) {

@@ -74,7 +74,7 @@ const (
 // lastTime is the time that a client has for its request if its connection was accepted just before the
 // server stops. No other server can answer this request. Clients that connect later wait for the next
 // daemon, if the service manager has the socket.
-const lastTime = 200 * time.Millisecond
+const lastTime = 500 * time.Millisecond
 
 // Server serves a listener until the context is done.
 type Server func(ctx context.Context, l net.Listener) error
@@ -217,13 +217,10 @@ func (s *Splitter) handOn(ctx context.Context, conn *Conn) {
 		patience, plain, modern = RefusalTime, s.refusedPlain, s.refusedModern
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience)) // if the connection is closed, reads fail too
-	looking, looked := context.WithCancel(context.WithoutCancel(ctx))
 	hurried := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(hurried)
-		if await.Running(looking, lastTime) == nil {
-			_ = conn.SetDeadline(time.Now())
-		}
+		_ = conn.SetDeadline(time.Now().Add(lastTime))
+		close(hurried)
 	})
 	err := handshake(context.WithoutCancel(ctx), conn)
 	var head []byte
@@ -231,7 +228,6 @@ func (s *Splitter) handOn(ctx context.Context, conn *Conn) {
 	if err == nil {
 		head, http2, err = peek(conn.Conn)
 	}
-	looked()
 	if !stop() {
 		<-hurried // it sets no deadline after this
 	}
