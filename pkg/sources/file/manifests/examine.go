@@ -107,7 +107,7 @@ func (s *Set) apply(f *file, seen *sight, now time.Time) (renewed bool) {
 	if seen.gone {
 		return s.applyGone(f, now)
 	}
-	f.graceLeft = 0
+	f.missing = false
 	if seen.busy {
 		if f.busySince.IsZero() {
 			f.busySince = now
@@ -154,23 +154,18 @@ func (s *Set) applyGone(f *file, now time.Time) (renewed bool) {
 	if f.serving != nil && s.inGrace(f, now) {
 		return false
 	}
-	f.pod = nil
+	f.pod, f.missing = nil, false
 	s.drop(f)
 	return true
 }
 
 // inGrace reports whether a missing file may still come back.
 func (s *Set) inGrace(f *file, now time.Time) bool {
-	switch {
-	case f.graceLeft == 0:
-		f.graceLeft = graceParts
-	case f.due.After(now):
-		return true
-	default:
-		f.graceLeft--
+	if !f.missing {
+		f.missing = true
+		s.postpone(f, now.Add(removalGrace))
 	}
-	s.postpone(f, now.Add(removalGrace/graceParts))
-	return f.graceLeft > 0
+	return f.due.After(now)
 }
 
 func (s *Set) postpone(f *file, due time.Time) {

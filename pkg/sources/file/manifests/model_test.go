@@ -89,12 +89,10 @@ func (h *history) step() {
 		h.set.LookAgain(h.Context())
 	case what < 16:
 		h.do("wait", nil)
-		for range graceParts {
-			for f := range h.set.pending {
-				f.due = time.Time{}
-			}
-			h.set.Look(h.Context(), nil)
+		for f := range h.set.pending {
+			f.due = time.Time{}
 		}
+		h.set.Look(h.Context(), nil)
 	case what < 18 && path != h.dir:
 		h.do("look at "+file, nil)
 		h.set.Distrust(names)

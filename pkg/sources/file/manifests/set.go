@@ -20,11 +20,8 @@ import (
 
 const (
 	// removalGrace is how long a file must be missing before its pod is removed. Editors
-	// move the old file away or unlink it before they write the new one. It consists of graceParts
-	// waits, each with a look at its end: of a machine that stands still, and its editor too, only one of
-	// them is over when it goes on.
+	// move the old file away or unlink it before they write the new one.
 	removalGrace = 50 * time.Millisecond
-	graceParts   = 2
 	// busyRetry and busyRetryMax are the first and the longest wait before the next look
 	// at a file that is being written. Each wait is twice the previous one.
 	busyRetry    = time.Millisecond
@@ -120,11 +117,10 @@ type file struct {
 	// unripe means that the file may be temporary, and gives no pod yet. since is when it began to serve a pod.
 	unripe bool
 	since  time.Time
-	// due is the time of the next look at a pending file. For a missing file, graceLeft of the
-	// graceParts are not over. The last wait for a file that is being written was busyWait, and for a file
-	// without a descriptor starvedWait.
+	// due is the time of the next look at a pending file. missing means that it is the end of removalGrace.
+	// The last wait for a file that is being written was busyWait, and for a file without a descriptor starvedWait.
 	due         time.Time
-	graceLeft   int
+	missing     bool
 	busyWait    time.Duration
 	busySince   time.Time
 	starvedWait time.Duration
@@ -265,7 +261,7 @@ func (s *Set) hold(selected func(*file) bool) {
 		if !selected(f) {
 			return false
 		}
-		f.graceLeft, f.busySince, f.busyWait, f.starvedWait, f.unripe = 0, time.Time{}, 0, 0, false
+		f.missing, f.busySince, f.busyWait, f.starvedWait, f.unripe = false, time.Time{}, 0, 0, false
 		return true
 	})
 }
@@ -284,7 +280,7 @@ func (s *Set) Unsettled() (n int, due time.Time) {
 // whether they may be temporary, or whether files of restored pods are missing and have not been gone for long enough.
 func (s *Set) Unread() bool {
 	for f := range s.pending {
-		if f.busyWait > 0 || f.starvedWait > 0 || f.unripe || f.graceLeft > 0 && !f.decoded {
+		if f.busyWait > 0 || f.starvedWait > 0 || f.unripe || f.missing && !f.decoded {
 			return true
 		}
 	}

@@ -94,29 +94,6 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A machine may stand still between the two steps of an editor. When it goes on, the grace period of the file is
-// over, and the editor writes the new one.
-func TestAFileComesBackAfterAStandstill(t *testing.T) {
-	b := newBench(t)
-	b.write("a.yaml", podtest.Manifest("a", "1"))
-	b.lookAll()
-	b.remove("a.yaml")
-	b.lookAll()
-	<-time.After(2 * removalGrace)
-	if b.set.Look(t.Context(), nil) {
-		t.Error("the file counts as gone")
-	}
-	b.write("a.yaml", podtest.Manifest("a", "1"))
-	<-time.After(removalGrace)
-	if b.set.Look(t.Context(), []string{"a.yaml"}) {
-		t.Error("the set changed")
-	}
-	b.expect("a=1")
-	if n, _ := b.set.Unsettled(); n != 0 {
-		t.Errorf("%d files are unsettled", n)
-	}
-}
-
 // If two files give the same pod name, the first has it until it has been missing for the
 // grace period.
 func TestTakingOver(t *testing.T) {
@@ -133,15 +110,13 @@ func TestTakingOver(t *testing.T) {
 		t.Error("the file counts as gone at once")
 	}
 	began := time.Now()
-	for range graceParts {
-		b.expect("x=1")
-		n, due := b.set.Unsettled()
-		if n != 1 {
-			t.Fatalf("%d files are unsettled", n)
-		}
-		<-time.After(time.Until(due))
-		b.set.Look(t.Context(), nil)
+	b.expect("x=1")
+	n, due := b.set.Unsettled()
+	if n != 1 {
+		t.Fatalf("%d files are unsettled", n)
 	}
+	<-time.After(time.Until(due))
+	b.set.Look(t.Context(), nil)
 	if took := time.Since(began); took < removalGrace-time.Millisecond {
 		t.Errorf("it was removed after %v", took)
 	}
@@ -197,11 +172,9 @@ func TestAReplacedDirectoryIsNotLookedAtAgain(t *testing.T) {
 	}
 	b.lookAll()
 	b.expect("c=1 a=1")
-	for range graceParts {
-		_, due := b.set.Unsettled()
-		<-time.After(time.Until(due))
-		b.set.Look(t.Context(), nil)
-	}
+	_, due := b.set.Unsettled()
+	<-time.After(time.Until(due))
+	b.set.Look(t.Context(), nil)
 	b.expect("c=1")
 }
 

@@ -43,7 +43,7 @@ func (s *Set) pass(ctx context.Context, f *file) {
 		f.verdict = v1alpha1.Manifest{}
 		return
 	}
-	if f.unripe || f.verdict.State == "" && f.owner != nil && f.owner.graceLeft > 0 {
+	if f.unripe || f.verdict.State == "" && f.owner != nil && f.owner.missing {
 		return // it is not decided yet whether it gives a pod
 	}
 	v := v1alpha1.Manifest{Path: f.as, Warnings: texts(f.path, s.warnings(f))}
