@@ -42,7 +42,10 @@ type Lookup struct {
 	runtime Runtime
 	pods    *pods
 	proc    string
-	by      func(ctx context.Context, uid types.UID) (map[string]string, error)
+	// processes has the processes in containers, and cgroups finds cgroups by ID.
+	processes *paced[*processes]
+	cgroups   *cgroupTree
+	by        func(ctx context.Context, uid types.UID) (map[string]string, error)
 }
 
 // New returns a Lookup. Find answers at once before Run, and no pod of a source ends a wait.
@@ -50,7 +53,10 @@ func New(opts Options) *Lookup {
 	if opts.Proc == "" {
 		opts.Proc = "/proc"
 	}
-	return &Lookup{journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal), proc: opts.Proc, by: opts.StatusBy}
+	return &Lookup{
+		journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal), proc: opts.Proc, by: opts.StatusBy,
+		processes: newPaced(func() *processes { return readProcesses(opts.Proc) }), cgroups: newCgroupTree(opts.Proc),
+	}
 }
 
 // Run follows the journal until the context is done, and returns the cause of the context.
@@ -73,7 +79,7 @@ func (l *Lookup) Run(ctx context.Context) error {
 // The scope has the pods that the client may see; nil for all. The answer about a hidden pod is the same as about a pod that
 // does not exist, and comes after the same wait.
 func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alpha1.Lookup, error) {
-	t, err := l.target(q)
+	t, err := l.target(ctx, q)
 	if err != nil {
 		return nil, hide(scope, q, err)
 	}
@@ -84,7 +90,7 @@ func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alph
 			return nil, err
 		}
 	}
-	if len(found.answer.Pods) == 0 {
+	if len(found.answer.Pods) == 0 && found.answer.Host == nil {
 		return nil, hide(scope, q, l.unknown(t, found))
 	}
 	return found.answer, l.addStatusBy(ctx, q, found.answer)
@@ -119,6 +125,12 @@ type target struct {
 	uid   types.UID
 	// containers are the containers that a cgroup names, the outermost first. The runtime has at most one of them.
 	containers []CgroupContainer
+	// members are the containers that the cgroups of the processes in a namespace name.
+	members [][]CgroupContainer
+	// host is the kind of the namespace if it is the host's; otherwise empty. hostUnknown is true if it is not known which
+	// network namespace is the host's: then it is that of the pods with hostNetwork.
+	host        string
+	hostUnknown bool
 	// asked is the start of the wait, and until its end. Both are zero without a wait.
 	asked, until time.Time
 }
@@ -147,6 +159,8 @@ func (l *Lookup) find(q *Query, t *target) *finding {
 		l.findIP(q, t.ip, f)
 	case t.uid != "":
 		l.findUID(q, t.uid, f)
+	case t.members != nil, t.host != "":
+		l.findMembers(q, t, f)
 	default:
 		l.findContainer(q, t.containers, f)
 	}

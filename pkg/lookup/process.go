@@ -1,7 +1,6 @@
 package lookup
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,21 +43,6 @@ func (l *Lookup) process(q *Query, t *target) (*target, error) {
 		return nil, notFound(t.what, "it runs in no container: its cgroup is "+shownCgroup(string(cgroup)))
 	}
 	return t, nil
-}
-
-// startTime returns the start time of a process, in clock ticks after boot.
-func startTime(dir string) (uint64, error) {
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil {
-		return 0, err
-	}
-	// The name of the process is in parentheses, and can have any character.
-	const fromState = 22 - 3 // the state is field 3, the start time field 22
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) <= fromState {
-		return 0, fmt.Errorf("%s/stat: expected 22 fields, got %q", dir, stat)
-	}
-	return strconv.ParseUint(string(fields[fromState]), 10, 64)
 }
 
 // shownCgroup returns what an error shows of the cgroups of a process: the longest path.

@@ -16,7 +16,7 @@ import (
 // MaxWait is the maximum wait of a query.
 const MaxWait = time.Minute
 
-// Query is what a client asks. Exactly one of the first five fields must be set, which Validate checks.
+// Query is what a client asks. Exactly one of the fields before StartTime must be set, which Validate checks.
 type Query struct {
 	// ContainerID is the ID of a container or sandbox, also with the name of the runtime before it: containerd://ID.
 	ContainerID string
@@ -26,6 +26,10 @@ type Query struct {
 	PID int64
 	// Cgroup is a path below the root of cgroups, or a line of /proc/PID/cgroup.
 	Cgroup string
+	// CgroupID is the ID of a cgroup of version 2: the inode of its directory.
+	CgroupID uint64
+	// NetNS, MntNS, PidNS and CgroupNS are the inodes of namespaces, as in /proc/PID/ns.
+	NetNS, MntNS, PidNS, CgroupNS uint64
 
 	// StartTime is the start time of the process, in clock ticks after boot: field 22 of /proc/PID/stat. A process with
 	// another start time is not found. 0 matches any.
@@ -53,10 +57,25 @@ const (
 
 // Fault is an invalid field of a query.
 type Fault struct {
-	// Name is the field: containerID, podUID, podIP, pid, cgroup, startTime or wait. It is empty if none of the first
-	// five is set.
+	// Name is the field: one of those in targets, startTime or wait. It is empty if none of the targets is set.
 	Name string
 	Err  error
+}
+
+// targets are the fields of which exactly one must be set.
+const targets = "containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns and cgroupns"
+
+// valid accepts a target that has no form.
+func valid() error { return nil }
+
+// namespace returns the namespace that the query selects.
+func (q *Query) namespace() namespace {
+	for k, inode := range [...]uint64{q.NetNS, q.MntNS, q.PidNS, q.CgroupNS} {
+		if inode != 0 {
+			return namespace{kind(k), inode}
+		}
+	}
+	return namespace{}
 }
 
 // Validate returns all faults of the query.
@@ -78,6 +97,11 @@ func (q *Query) Validate() []Fault {
 		{"podIP", q.PodIP != "", q.checkPodIP},
 		{"pid", q.PID != 0, q.checkPID},
 		{"cgroup", q.Cgroup != "", q.checkCgroup},
+		{"cgroupID", q.CgroupID != 0, valid},
+		{"netns", q.NetNS != 0, valid},
+		{"mntns", q.MntNS != 0, valid},
+		{"pidns", q.PidNS != 0, valid},
+		{"cgroupns", q.CgroupNS != 0, valid},
 	} {
 		if !t.given {
 			continue
@@ -89,7 +113,7 @@ func (q *Query) Validate() []Fault {
 		fail(t.name, t.check())
 	}
 	if target == "" {
-		fail("", errors.New("expected one of containerID, podUID, podIP, pid and cgroup"))
+		fail("", errors.New("expected one of "+targets))
 	}
 	if q.StartTime != 0 && target != "pid" {
 		fail("startTime", errors.New("requires pid"))

@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 // target returns what the query selects.
-func (l *Lookup) target(q *Query) (*target, error) {
+func (l *Lookup) target(ctx context.Context, q *Query) (*target, error) {
 	t := &target{what: q.what()}
 	if q.Wait > 0 {
 		t.asked = time.Now()
@@ -32,6 +33,10 @@ func (l *Lookup) target(q *Query) (*target, error) {
 		if t.containers = ParseCgroup(q.Cgroup); len(t.containers) == 0 {
 			return nil, notFound(t.what, "it belongs to no container")
 		}
+	case q.CgroupID != 0:
+		return t, l.withCgroupID(ctx, q.CgroupID, t)
+	case q.PID == 0:
+		return t, l.inNamespace(ctx, q.namespace(), t)
 	default:
 		return l.process(q, t)
 	}
@@ -50,6 +55,11 @@ func (q *Query) what() string {
 		return "container " + bare(q.ContainerID)
 	case q.Cgroup != "":
 		return "cgroup " + q.Cgroup
+	case q.CgroupID != 0:
+		return fmt.Sprintf("cgroup ID %d", q.CgroupID)
+	case q.PID == 0:
+		ns := q.namespace()
+		return fmt.Sprintf("%v %d", ns.kind, ns.inode)
 	}
 	return fmt.Sprintf("process %d", q.PID)
 }

@@ -131,9 +131,9 @@ func TestLookup(t *testing.T) {
 func TestParametersOfLookup(t *testing.T) {
 	d := serveLookup(t, conn.Limits{})
 	for query, want := range map[string]string{
-		"":                                    "expected one of containerID, podUID, podIP, pid and cgroup",
-		"podUID=":                             "expected one of containerID, podUID, podIP, pid and cgroup",
-		"name=web":                            `unknown parameter "name": expected one of containerID, podUID, podIP, pid, cgroup, startTime, wait, pods`,
+		"":                                    "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns and cgroupns",
+		"podUID=":                             "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns and cgroupns",
+		"name=web":                            `unknown parameter "name": expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, startTime, wait, pods`,
 		"podUID=a&podUID=b":                   `parameter "podUID": given 2 times`,
 		"containerID=a&pid=1":                 `parameter "pid": containerID is given too: expected only one of them`,
 		"containerID=../a":                    `parameter "containerID": "../a" is not a container ID: expected`,
@@ -142,6 +142,9 @@ func TestParametersOfLookup(t *testing.T) {
 		"podIP=10.0.0":                        `parameter "podIP": "10.0.0" is not an IP address: expected`,
 		"podIP=fe80::1%25eth0":                `parameter "podIP": "fe80::1%eth0" is not an IP address`,
 		"cgroup=" + strings.Repeat("x", 4097): `parameter "cgroup": expected at most 4096 characters, got 4097`,
+		"netns=net:[4026531840]":              `parameter "netns": "net:[4026531840]" is not an ID: expected 1 to 18446744073709551615`,
+		"cgroupID=0":                          `parameter "cgroupID": "0" is not an ID: expected`,
+		"mntns=1&pidns=-1":                    `parameter "pidns": mntns is given too: expected only one of them`,
 		"podUID=web&startTime=1":              `parameter "startTime": requires pid`,
 		"pid=1&startTime=-1":                  `parameter "startTime": "-1" is not a start time: expected field 22 of /proc/PID/stat`,
 		"podUID=web&wait=soon":                `parameter "wait": "soon" is not a wait: expected 0s to 1m0s`,

@@ -12,9 +12,20 @@ type Lookup struct {
 	// revision.
 	Instance string `json:"instance"`
 	Revision int64  `json:"revision"`
+	// Host is set if the query selects a namespace of the host. Then the answer has no
+	// pods.
+	Host *LookupHost `json:"host,omitempty"`
 	// Pods has one pod, or several for an IP: first the pods that run, then those that
-	// completed or ended.
+	// completed or ended. Several pods can share a namespace.
 	Pods []LookupPod `json:"pods"`
+}
+
+// LookupHost is a namespace of the host.
+type LookupHost struct {
+	// Namespace is the kind of the namespace: netns, mntns, pidns or cgroupns.
+	Namespace string `json:"namespace"`
+	// Pods is the number of the pods that have a container in it.
+	Pods int `json:"pods"`
 }
 
 // LookupPod is a pod of a Lookup.

@@ -14,7 +14,8 @@ import (
 
 // ParseLookup parses the query of /v1alpha1/lookup.
 func ParseLookup(raw string) (*lookup.Query, error) {
-	q, err := parseQuery(raw, "containerID", "podUID", "podIP", "pid", "cgroup", "startTime", "wait", "pods")
+	q, err := parseQuery(raw, "containerID", "podUID", "podIP", "pid", "cgroup",
+		"cgroupID", "netns", "mntns", "pidns", "cgroupns", "startTime", "wait", "pods")
 	if err != nil {
 		return nil, err
 	}
@@ -29,6 +30,8 @@ func ParseLookup(raw string) (*lookup.Query, error) {
 			q.Add("pid", fmt.Errorf("%q is not a PID: expected 1 to %d", s, math.MaxInt32))
 		}
 	}
+	l.CgroupID, l.NetNS, l.MntNS = q.id("cgroupID"), q.id("netns"), q.id("mntns")
+	l.PidNS, l.CgroupNS = q.id("pidns"), q.id("cgroupns")
 	if s := v["startTime"]; s != "" {
 		if l.StartTime, err = strconv.ParseUint(s, 10, 64); err != nil {
 			q.Add("startTime", fmt.Errorf("%q is not a start time: expected field 22 of /proc/PID/stat", s))
@@ -41,6 +44,20 @@ func ParseLookup(raw string) (*lookup.Query, error) {
 	}
 	q.checkLookup(l)
 	return l, q.Err()
+}
+
+// id parses the ID of a cgroup or a namespace. It returns 0 if it is not given.
+func (q *query) id(name string) uint64 {
+	s := q.values[name]
+	if s == "" {
+		return 0
+	}
+	id, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || id == 0 {
+		q.Add(name, fmt.Errorf("%q is not an ID: expected 1 to %d", s, uint64(math.MaxUint64)))
+		return 1 // it is given
+	}
+	return id
 }
 
 // lookupFields has the names of fields that differ from the parameters of HTTP.
