@@ -8,7 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/podconfigd/podconfigd/internal/deepequal"
+	"reflect"
 )
 
 // Grant is what a subject may see: the rules that apply to it. It is immutable. A nil Grant is
@@ -137,7 +137,7 @@ func (f Form) Level() Level {
 }
 
 // Equal reports whether two pods are the same.
-func Equal(a, b *v1.Pod) bool { return a == b || deepequal.Equal(a, b) }
+func Equal(a, b *v1.Pod) bool { return a == b || reflect.DeepEqual(a, b) }
 
 // Same reports whether two forms of a pod show the same. It ignores the version in the
 // apiserver and the generation, which also change if something hidden changes.
@@ -147,7 +147,7 @@ func Same(a, b *v1.Pod) bool {
 	}
 	x, y := *a, *b
 	x.ResourceVersion, x.Generation, x.ManagedFields = y.ResourceVersion, y.Generation, y.ManagedFields
-	return deepequal.Equal(&x, &y)
+	return reflect.DeepEqual(&x, &y)
 }
 
 // Apply returns the pod in this form; nil for None. It does not change the pod. The result shares

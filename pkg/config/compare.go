@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/deepequal"
+	"reflect"
 )
 
 // localAnnotations are the annotations that the merge sets. It copies them from version
@@ -43,7 +43,7 @@ const (
 // kubelet: pkg/kubelet/config/config.go checkAndUpdatePod.
 func checkAndUpdatePod(existing, ref *v1.Pod) (*v1.Pod, change) {
 	if !podsDifferSemantically(existing, ref) {
-		if deepequal.Equal(&existing.Status, &ref.Status) {
+		if reflect.DeepEqual(&existing.Status, &ref.Status) {
 			return existing, unchanged
 		}
 		pod := *existing
@@ -76,10 +76,10 @@ func updatedPod(existing, ref *v1.Pod) *v1.Pod {
 //
 // kubelet: pkg/kubelet/config/config.go podsDifferSemantically.
 func podsDifferSemantically(existing, ref *v1.Pod) bool {
-	return !deepequal.Equal(&existing.Spec, &ref.Spec) ||
-		!deepequal.Equal(&existing.Labels, &ref.Labels) ||
-		!deepequal.Equal(&existing.DeletionTimestamp, &ref.DeletionTimestamp) ||
-		!deepequal.Equal(&existing.DeletionGracePeriodSeconds, &ref.DeletionGracePeriodSeconds) ||
+	return !reflect.DeepEqual(&existing.Spec, &ref.Spec) ||
+		!reflect.DeepEqual(existing.Labels, ref.Labels) ||
+		!reflect.DeepEqual(existing.DeletionTimestamp, ref.DeletionTimestamp) ||
+		!reflect.DeepEqual(existing.DeletionGracePeriodSeconds, ref.DeletionGracePeriodSeconds) ||
 		!isAnnotationMapEqual(existing.Annotations, ref.Annotations)
 }
 
