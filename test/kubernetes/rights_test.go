@@ -42,14 +42,14 @@ type lacks struct {
 }
 
 // withoutRight has every right of deploy/kubernetes. The test fails if nothing is refused without a
-// right. Without the list or the watch of the node and the namespaces, the first ones are there, and
-// changes come late or never.
+// right. Without the watch of the pods, they are listed again and again. Without the list or the watch of the node and the
+// namespaces, the first ones are there, and changes come late or never.
 var withoutRight = map[right]lacks{
 	{"", "nodes", "get"}:        {everyList, `cannot get resource "nodes"`, false},
 	{"", "nodes", "list"}:       {nil, `cannot list resource "nodes"`, true},
 	{"", "nodes", "watch"}:      {nil, `cannot watch resource "nodes"`, false},
 	{"", "pods", "list"}:        {everyList, `cannot list resource "pods"`, true},
-	{"", "pods", "watch"}:       {everyList, `cannot watch resource "pods"`, false},
+	{"", "pods", "watch"}:       {nil, `cannot watch resource "pods"`, false},
 	{"", "namespaces", "list"}:  {[]string{"namespaces"}, `cannot list resource "namespaces"`, true},
 	{"", "namespaces", "watch"}: {nil, `cannot watch resource "namespaces"`, false},
 
