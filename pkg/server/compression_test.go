@@ -14,8 +14,8 @@ import (
 )
 
 // A program that has this package and gzip sends a client that compresses its request as much as
-// any other. Compressed, fewer bytes are written than the pace waits for.
-func TestPaceWithCompression(t *testing.T) {
+// any other.
+func TestCompressedRequests(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	const pods = 8
 	for i := range pods {

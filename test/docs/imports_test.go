@@ -75,7 +75,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/auth":                       {"internal/smallfile"},
 		"pkg/server":                     {"internal/page", "api/stream/v1alpha1", "internal/loopback", "pkg/access", "pkg/auth", "pkg/journal", "pkg/journal/history", "pkg/journal/view", "pkg/lookup", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/respond", "pkg/server/kubeapi", "pkg/server/rest", "pkg/server/rpc", "pkg/server/socket"},
 		"pkg/server/socket":              {"internal/lockfile", "internal/loopback"},
-		"pkg/server/conn":                {"pkg/access", "pkg/journal", "pkg/journal/view", "pkg/server/internal/respond"},
+		"pkg/server/conn":                {"pkg/access", "pkg/journal", "pkg/server/internal/respond"},
 		"pkg/server/rest":                {"internal/crictl", "api/stream/v1alpha1", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/params", "pkg/server/internal/respond"},
 		"pkg/server/rpc":                 {"api/podconfigd/v1alpha1", "api/stream/v1alpha1", "pkg/access", "pkg/auth", "pkg/config", "pkg/journal", "pkg/journal/history", "pkg/journal/view", "pkg/journal/wire", "pkg/lookup", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/params", "pkg/server/internal/respond"},
 		"pkg/server/kubeapi":             {"internal/crictl", "internal/podfields", "internal/podtable", "pkg/config", "pkg/journal", "pkg/journal/view", "pkg/journal/wire", "pkg/server/conn", "pkg/server/internal/backend", "pkg/server/internal/params", "pkg/server/internal/respond"},

@@ -48,9 +48,7 @@ type Conn struct {
 	beginOne sync.Once
 
 	mu sync.Mutex // guards what follows
-	// written is how many bytes were written. flushed is signaled when it grows, and when the
-	// connection is closed.
-	written int64
+	// flushed is signaled after each write, and when the connection is closed.
 	closed  bool
 	flushed sync.Cond
 	// writing is true during a Write. ahead is how many bytes of HTTP/2 were read during writes, since
@@ -158,7 +156,6 @@ func (c *Conn) Write(data []byte) (int, error) {
 	n, err := c.Conn.Write(data)
 	c.mu.Lock()
 	c.writing = false
-	c.written += int64(n)
 	c.mu.Unlock()
 	c.flushed.Broadcast()
 	return n, c.named(err)

@@ -6,5 +6,5 @@
 //
 // A [Splitter] accepts the connections of a listener, and passes each to one of four servers: by
 // protocol, and by whether the limits allow it. [From] returns the connection of a request. A [Limiter]
-// counts what each client uses. A [Pace] lets a call of gRPC wait until what it sent is written.
+// counts what each client uses.
 package conn

@@ -94,8 +94,7 @@ func (s *Services) intercept(server context.Context) grpc.StreamServerIntercepto
 
 // uncompressed is the interceptor that has gRPC send the messages of all calls as they are. gRPC would
 // compress them as the client compresses its request, if the program has that compressor. It would then free
-// a message before it is written. The limits of answers that are not read, and the pace of streams, would not
-// count what waits.
+// a message before it is written. The limits of answers that are not read would not count what waits.
 func uncompressed(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	if err := grpc.SetSendCompressor(stream.Context(), encoding.Identity); err != nil {
 		return err

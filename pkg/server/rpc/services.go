@@ -29,12 +29,11 @@ import (
 // pingInterval is the minimum interval between keepalive pings of a gRPC client.
 const pingInterval = 10 * time.Second
 
-// grpcWriteBuffer is the maximum number of bytes that are written in one system call: a batch of a stream with
-// its frames of HTTP/2. A connection has a write buffer only during a write. A client that does not read holds
-// it. grpcReadBuffer is small, because requests
+// grpcWriteBuffer is the maximum number of bytes that are written in one system call. A client that does not read
+// holds it, and 64 KiB that gRPC takes for a stream before they are written. grpcReadBuffer is small, because requests
 // are small.
 const (
-	grpcWriteBuffer = 40 << 10
+	grpcWriteBuffer = 16 << 10
 	grpcReadBuffer  = 2 << 10
 )
 

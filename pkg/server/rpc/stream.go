@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -33,7 +32,6 @@ func userAgent(ctx context.Context) string {
 func sendFrames(s *Services, stream grpc.ServerStream, cursor *view.Cursor, encode func(*view.Frame) ([]any, error)) error {
 	defer cursor.Close()
 	ctx := stream.Context()
-	pace := conn.CallPace(ctx)
 	var messages []any
 	for {
 		frames, err := cursor.Next(ctx)
@@ -55,16 +53,10 @@ func sendFrames(s *Services, stream grpc.ServerStream, cursor *view.Cursor, enco
 		clear(frames) // a client that does not read holds only the encoded messages
 		for i, message := range messages {
 			messages[i] = nil
-			if m, ok := message.(shared); ok {
-				pace.HandOver(mem.BufferSlice(m).Len())
-			}
 			if err := stream.SendMsg(message); err != nil {
 				return err
 			}
 		}
 		s.Frames.Add(float64(n))
-		if err := pace.Wait(ctx); err != nil {
-			return status.FromContextError(err).Err()
-		}
 	}
 }
