@@ -10,7 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/podconfigd/podconfigd/internal/jsonfields"
 
 	"go.yaml.in/yaml/v3"
 	v1 "k8s.io/api/core/v1"
@@ -74,9 +75,9 @@ func (t *Text) Unknown(data []byte, typ reflect.Type, note string) (found Findin
 		if !isObject || typ.Kind() != reflect.Struct || decodesItself(typ) {
 			return
 		}
-		known := fieldsOf(typ)
+		known := jsonfields.Of(typ)
 		for _, name := range slices.Sorted(maps.Keys(object)) {
-			if known[name] != nil {
+			if _, ok := known[name]; ok {
 				continue
 			}
 			found.Add(func() Fault {
@@ -125,12 +126,12 @@ func Walk(value any, typ reflect.Type, path string, visit func(path string, typ 
 			}
 		}
 	case map[string]any:
-		fields := fieldsOf(typ)
+		fields := jsonfields.Of(typ)
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			if typ.Kind() == reflect.Map {
 				Walk(value[key], typ.Elem(), fmt.Sprintf("%s[%s]", path, key), visit)
-			} else if field := fields[key]; field != nil {
-				Walk(value[key], field, join(path, key), visit)
+			} else if field, ok := fields[key]; ok {
+				Walk(value[key], field.Type, join(path, key), visit)
 			}
 		}
 	}
@@ -146,33 +147,6 @@ func join(path, field string) string {
 
 func decodesItself(typ reflect.Type) bool {
 	return reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]())
-}
-
-// fieldsByType has the results of fieldsOf by type. Reflection for each object of a manifest takes longer than decoding it.
-var fieldsByType sync.Map
-
-// fieldsOf returns the fields of a struct by their JSON names, including the fields of
-// inlined structs. It returns nil for other types. The caller must not change the result.
-func fieldsOf(typ reflect.Type) map[string]reflect.Type {
-	if typ.Kind() != reflect.Struct {
-		return nil
-	}
-	if known, ok := fieldsByType.Load(typ); ok {
-		fields, _ := known.(map[string]reflect.Type)
-		return fields
-	}
-	found := make(map[string]reflect.Type)
-	for field := range typ.Fields() {
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		switch {
-		case name == "" && (field.Anonymous || options == "inline"):
-			maps.Copy(found, fieldsOf(field.Type))
-		case name != "" && name != "-":
-			found[name] = field.Type
-		}
-	}
-	fieldsByType.Store(typ, found)
-	return found
 }
 
 // expected returns what the type accepts, or an empty string if it accepts the value.

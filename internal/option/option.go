@@ -11,6 +11,8 @@ package option
 import (
 	"reflect"
 	"strings"
+
+	"github.com/podconfigd/podconfigd/internal/jsonfields"
 )
 
 // Option is one option.
@@ -78,29 +80,13 @@ func (o *Option) In(config any) reflect.Value {
 // field returns the field of a struct at the path of JSON names.
 func field(object reflect.Value, path string) reflect.Value {
 	for name := range strings.SplitSeq(path, ".") {
-		index := indexOf(object.Type(), name)
-		if index == nil {
+		found, ok := jsonfields.Of(object.Type())[name]
+		if !ok {
 			panic("type " + object.Type().Name() + " has no field " + name + ": run make generate")
 		}
-		object = object.FieldByIndex(index)
+		object = object.FieldByIndex(found.Index)
 	}
 	return object
-}
-
-// indexOf returns the index of a field, which can be in an inlined struct; nil if there is none.
-func indexOf(typ reflect.Type, name string) []int {
-	for i := range typ.NumField() {
-		f := typ.Field(i)
-		switch tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); {
-		case tag == name:
-			return []int{i}
-		case tag == "" && f.Anonymous:
-			if below := indexOf(f.Type, name); below != nil {
-				return append([]int{i}, below...)
-			}
-		}
-	}
-	return nil
 }
 
 // Copy copies the value of the option from one configuration to another.

@@ -10,11 +10,13 @@ package podmask
 import (
 	"encoding/json"
 	"fmt"
-	"iter"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"unique"
+
+	"github.com/podconfigd/podconfigd/internal/jsonfields"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -165,20 +167,21 @@ func (n *node) add(typ reflect.Type, path, before string, steps []step) error {
 	case typ.Kind() != reflect.Struct || opaque:
 		return fmt.Errorf("%q: %s has no fields", path, before)
 	}
-	index, found, always := find(typ, s.name)
-	if found == nil {
+	known := jsonfields.Of(typ)
+	found, ok := known[s.name]
+	if !ok {
 		err := fmt.Errorf("%q: %s has no field %q", path, nameOf(before), s.name)
-		if known := similar.To(s.name, namesOf(typ)); known != "" {
-			err = fmt.Errorf("%w: did you mean %q?", err, known)
+		if nearest := similar.To(s.name, maps.Keys(known)); nearest != "" {
+			err = fmt.Errorf("%w: did you mean %q?", err, nearest)
 		}
 		return err
 	}
 	i := slices.IndexFunc(n.fields, func(f field) bool { return f.name == s.name })
 	if i < 0 {
 		i = len(n.fields)
-		n.fields = append(n.fields, field{index: index, name: s.name, always: always, node: new(node)})
+		n.fields = append(n.fields, field{index: found.Index, name: s.name, always: !found.Omits, node: new(node)})
 	}
-	return n.fields[i].node.add(found, path, join(before, s.name), steps[1:])
+	return n.fields[i].node.add(found.Type, path, join(before, s.name), steps[1:])
 }
 
 func nameOf(before string) string {
@@ -193,34 +196,4 @@ func join(before, name string) string {
 		return name
 	}
 	return before + "." + name
-}
-
-// find returns the index and the type of a field by its name in JSON, and whether it is always
-// there. The type is nil if there is none.
-func find(typ reflect.Type, name string) (index []int, found reflect.Type, always bool) {
-	for i := range typ.NumField() {
-		f := typ.Field(i)
-		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case !f.IsExported():
-		case tag == name && name != "":
-			return []int{i}, f.Type, !strings.Contains(options, "omit")
-		case tag == "" && f.Anonymous && (options == "inline" || f.Type.Kind() == reflect.Struct):
-			if index, found, always := find(f.Type, name); found != nil {
-				return append([]int{i}, index...), found, always
-			}
-		}
-	}
-	return nil, nil, false
-}
-
-// namesOf yields the names of the fields of a struct.
-func namesOf(typ reflect.Type) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, f := range reflect.VisibleFields(typ) {
-			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !yield(name) {
-				return
-			}
-		}
-	}
 }

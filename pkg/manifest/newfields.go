@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/podconfigd/podconfigd/internal/jsonfields"
+
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
@@ -100,7 +102,7 @@ func (d *dropperMaker) makeStruct(t reflect.Type) dropper {
 	var parts []part
 	for i := range t.NumField() {
 		field := t.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		name, _ := jsonfields.Name(field)
 		switch elem := d.make(field.Type); {
 		case !field.IsExported():
 		case !isKnown(known, t, field.Name):

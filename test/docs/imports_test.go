@@ -30,10 +30,11 @@ func imports(t *testing.T) (direct, all map[string][]string) {
 // config. The list has all packages of this module that a package may import, without those of
 // everywhere, which import only each other.
 func TestImportsPointOneWay(t *testing.T) {
-	everywhere := []string{"internal/await", "internal/failure", "internal/lazyregexp", "internal/metric", "internal/printable", "internal/retry"}
+	everywhere := []string{"internal/await", "internal/failure", "internal/jsonfields", "internal/lazyregexp", "internal/metric", "internal/printable", "internal/retry"}
 	may := map[string][]string{
 		"internal/await":                 {},
 		"internal/failure":               {},
+		"internal/jsonfields":            {},
 		"internal/lazyregexp":            {},
 		"internal/metric":                {},
 		"internal/printable":             {},
