@@ -96,8 +96,8 @@ func set[T comparable](query url.Values, name string, value T) {
 	}
 }
 
-// LookupQuery selects a pod, or a container and its pod. Exactly one of the first five fields
-// must be set.
+// LookupQuery selects a pod, or a container and its pod. Exactly one of the fields before
+// StartTime must be set.
 type LookupQuery struct {
 	// ContainerID is the ID of a container or sandbox, as in the runtime, or as in a
 	// container status: containerd://ID.
@@ -108,6 +108,17 @@ type LookupQuery struct {
 	PID int
 	// Cgroup is the path of a cgroup, or the content of /proc/PID/cgroup.
 	Cgroup string
+	// CgroupID is the ID of a cgroup of version 2: of a container, of a cgroup below it, or of
+	// a pod.
+	CgroupID uint64
+	// NetNS, MntNS, PidNS and CgroupNS are inodes of namespaces, as in /proc/PID/ns. If it is
+	// one of the host, the answer has Host and no pods.
+	NetNS, MntNS, PidNS, CgroupNS uint64
+	// LogPath is the path of the log of a container below /var/log/pods, also of a rotated
+	// one, or of a link in /var/log/containers.
+	LogPath string
+	// Self selects the client, which must be on a unix socket.
+	Self bool
 
 	// StartTime is the start time of the process of PID: field 22 of /proc/PID/stat. If
 	// another process has the PID now, it is not found. 0 accepts any process.
@@ -119,9 +130,10 @@ type LookupQuery struct {
 	Pods bool
 }
 
-// Lookup returns which pod and which container a container ID, a pod UID or IP, a process or
-// a cgroup belongs to. It returns a [RefusedError] with code 404 if there is none, and with
-// code 503 if the daemon does not know yet, and 501 if the query requires a container runtime and there is none.
+// Lookup returns which pod and which container a container ID, a pod UID or IP, a process, a
+// cgroup, a namespace or a log belongs to. It returns a [RefusedError] with code 404 if there is
+// none, with code 503 if the daemon does not know yet, and with code 501 if the query requires
+// what the daemon does not have, such as a container runtime.
 func (c *Client) Lookup(ctx context.Context, q LookupQuery) (*v1alpha1.Lookup, error) {
 	query := make(url.Values, 2)
 	set(query, "containerID", q.ContainerID)
@@ -129,6 +141,13 @@ func (c *Client) Lookup(ctx context.Context, q LookupQuery) (*v1alpha1.Lookup, e
 	set(query, "podIP", q.PodIP)
 	set(query, "pid", q.PID)
 	set(query, "cgroup", q.Cgroup)
+	set(query, "cgroupID", q.CgroupID)
+	set(query, "netns", q.NetNS)
+	set(query, "mntns", q.MntNS)
+	set(query, "pidns", q.PidNS)
+	set(query, "cgroupns", q.CgroupNS)
+	set(query, "logPath", q.LogPath)
+	set(query, "self", q.Self)
 	set(query, "startTime", q.StartTime)
 	set(query, "wait", q.Wait)
 	set(query, "pods", q.Pods)

@@ -1,4 +1,4 @@
-// Package lookup finds the pod and the container of a container ID, a pod UID, a pod IP, a process or a cgroup:
+// Package lookup finds the pod and the container of a container ID, a pod UID, a pod IP, a process, a cgroup, a namespace or a log:
 //
 //	l := lookup.New(lookup.Options{Journal: j, Runtime: generator})
 //	go l.Run(ctx)
@@ -11,7 +11,9 @@
 // static pod is known, the containers of the static pod belong to the mirror pod. A pod that only the runtime has is
 // answered without a source.
 //
-// A process belongs to the container that its cgroup names. See [ParseCgroup].
+// A process belongs to the container that its cgroup names. See [ParseCgroup]. The namespaces and the first processes of
+// containers are read from procfs, but only when a query needs them. What was read is checked before it is the answer: the kernel
+// reuses PIDs and the inodes of namespaces.
 //
 // # Waiting
 //

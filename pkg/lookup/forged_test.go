@@ -27,7 +27,7 @@ func TestAForgedMirrorPod(t *testing.T) {
 			check := func(q Query, want string) {
 				t.Helper()
 				got := "-"
-				if answer, err := n.Find(t.Context(), nil, &q); err == nil {
+				if answer, err := n.Find(n.t.Context(), nil, &q); err == nil {
 					p := answer.Pods[0]
 					got = p.Namespace + " " + p.UID + " " + p.Phase
 				}
@@ -62,14 +62,14 @@ func TestAForgedMirrorPodOfAnOrphan(t *testing.T) {
 		n.deliver(config.ADD, "api", forged)
 		n.find(Query{ContainerID: "none", Wait: time.Second}) // lists
 		for _, q := range []Query{{ContainerID: "c1"}, {PodUID: "web"}} {
-			answer, err := n.Find(t.Context(), nil, &q)
+			answer, err := n.Find(n.t.Context(), nil, &q)
 			if err != nil || answer.Pods[0].Source != "" || answer.Pods[0].Namespace != "default" || answer.Pods[0].UID != "web" {
 				t.Errorf("%+v: %+v, %v", q, answer, err)
 			}
 		}
 		n.deliver(config.ADD, "api", mirrorOf(pod("web", "10.0.0.9"), "mirror"))
 		for _, q := range []Query{{ContainerID: "c1"}, {PodUID: "web"}} {
-			answer, err := n.Find(t.Context(), nil, &q)
+			answer, err := n.Find(n.t.Context(), nil, &q)
 			if err != nil || answer.Pods[0].UID != "mirror" {
 				t.Errorf("with its mirror pod, %+v: %+v, %v", q, answer, err)
 			}

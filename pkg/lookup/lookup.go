@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"slices"
@@ -21,6 +22,7 @@ import (
 type Runtime interface {
 	FindContainer(id string) (pleg.Found, bool)
 	FindPod(uid types.UID) (pleg.Found, bool)
+	Pod(uid types.UID) (*pleg.Pod, bool)
 	Await(ids ...string) (recorded <-chan struct{}, stop func())
 	Behind(at time.Time) error
 }
@@ -34,6 +36,8 @@ type Options struct {
 	StatusBy func(ctx context.Context, uid types.UID) (map[string]string, error)
 	// Proc is the directory of procfs; empty for /proc.
 	Proc string
+	// LogLinks is the directory of the links to the logs of containers; empty for /var/log/containers.
+	LogLinks string
 }
 
 // Lookup answers queries. It is safe for concurrent use.
@@ -42,6 +46,8 @@ type Lookup struct {
 	runtime Runtime
 	pods    *pods
 	proc    string
+	// logLinks is the directory of the links to logs.
+	logLinks string
 	// processes has the processes in containers, and cgroups finds cgroups by ID.
 	processes *paced[*processes]
 	cgroups   *cgroupTree
@@ -53,8 +59,11 @@ func New(opts Options) *Lookup {
 	if opts.Proc == "" {
 		opts.Proc = "/proc"
 	}
+	if opts.LogLinks == "" {
+		opts.LogLinks = "/var/log/containers"
+	}
 	return &Lookup{
-		journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal), proc: opts.Proc, by: opts.StatusBy,
+		journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal), proc: opts.Proc, logLinks: opts.LogLinks, by: opts.StatusBy,
 		processes: newPaced(func() *processes { return readProcesses(opts.Proc) }), cgroups: newCgroupTree(opts.Proc),
 	}
 }
@@ -93,6 +102,9 @@ func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alph
 	if len(found.answer.Pods) == 0 && found.answer.Host == nil {
 		return nil, hide(scope, q, l.unknown(t, found))
 	}
+	if err := l.addHandles(ctx, found.answer); err != nil {
+		return nil, err
+	}
 	return found.answer, l.addStatusBy(ctx, q, found.answer)
 }
 
@@ -123,6 +135,8 @@ type target struct {
 	scope *view.Scope
 	ip    netip.Addr
 	uid   types.UID
+	// log is the log of a container; nil for another target.
+	log *logFile
 	// containers are the containers that a cgroup names, the outermost first. The runtime has at most one of them.
 	containers []CgroupContainer
 	// members are the containers that the cgroups of the processes in a namespace name.
@@ -157,8 +171,10 @@ func (l *Lookup) find(q *Query, t *target) *finding {
 	switch {
 	case t.ip.IsValid():
 		l.findIP(q, t.ip, f)
+	case t.log != nil:
+		l.findLog(q, t.log, f)
 	case t.uid != "":
-		l.findUID(q, t.uid, f)
+		l.findUID(q, t.uid, "", f)
 	case t.members != nil, t.host != "":
 		l.findMembers(q, t, f)
 	default:
@@ -169,15 +185,22 @@ func (l *Lookup) find(q *Query, t *target) *finding {
 
 func (l *Lookup) findIP(q *Query, ip netip.Addr, f *finding) {
 	l.pods.read(f.answer, func() {
-		l.pods.ofIP(ip, func(versions []version) { l.add(q, versions, f) })
+		l.pods.ofIP(ip, func(versions []version) {
+			n := len(f.answer.Pods)
+			if l.add(q, versions, f); len(f.answer.Pods) > n {
+				f.answer.Pods[n].Secondary = isSecondary(versions, ip)
+			}
+		})
 	})
+	slices.SortStableFunc(f.answer.Pods, func(a, b v1alpha1.LookupPod) int { return cmp.Compare(btoi(a.Secondary), btoi(b.Secondary)) })
 	if len(f.answer.Pods) == 0 {
 		f.keys = []any{ip}
 	}
 }
 
-func (l *Lookup) findUID(q *Query, uid types.UID, f *finding) {
-	known := l.findPod(q, uid, f)
+// findUID finds the pod with a UID. name is its name; empty if it is not known.
+func (l *Lookup) findUID(q *Query, uid types.UID, name string, f *finding) {
+	known := l.findPod(q, uid, name, f)
 	if len(f.answer.Pods) > 0 {
 		return
 	}
@@ -233,7 +256,7 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 		if c.PodUID == "" {
 			continue
 		}
-		if l.findPod(q, c.PodUID, f); len(f.answer.Pods) > 0 {
+		if l.findPod(q, c.PodUID, "", f); len(f.answer.Pods) > 0 {
 			if c.ID != "" {
 				f.answer.Pods[0].Container = &v1alpha1.LookupContainer{ID: c.ID}
 			}
@@ -245,7 +268,7 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 
 // answerContainer answers with a container of the runtime. It reports false if the container is hidden.
 func (l *Lookup) answerContainer(q *Query, recorded *pleg.Found, f *finding) bool {
-	if known := l.findPod(q, recorded.UID, f); len(f.answer.Pods) == 0 && (known || !f.seesOrphan(*recorded)) {
+	if known := l.findPod(q, recorded.UID, "", f); len(f.answer.Pods) == 0 && (known || !f.seesOrphan(*recorded)) {
 		return false
 	}
 	f.ids = nil // the others are not of the runtime
@@ -267,10 +290,10 @@ func (l *Lookup) knows(uid types.UID) bool {
 	return l.pods.has(uid)
 }
 
-// findPod adds the pod of the sources with a UID, unless it is hidden. It reports whether there is such a pod.
-func (l *Lookup) findPod(q *Query, uid types.UID, f *finding) (known bool) {
-	name := ""
-	if l.runtime != nil {
+// findPod adds the pod of the sources with a UID, unless it is hidden. It reports whether there is such a pod. name is its name;
+// empty for that in the runtime.
+func (l *Lookup) findPod(q *Query, uid types.UID, name string, f *finding) (known bool) {
+	if l.runtime != nil && name == "" {
 		if recorded, ok := l.runtime.FindPod(uid); ok && recorded.Name != "" {
 			name = recorded.Namespace + "/" + recorded.Name
 		}
@@ -352,6 +375,7 @@ func container(recorded *pleg.Found) *v1alpha1.LookupContainer {
 	c := &recorded.Container
 	found := &v1alpha1.LookupContainer{
 		ID: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State.String(), ExitCode: c.ExitCode, Restarts: int(c.Attempt),
+		SandboxID: c.SandboxID,
 	}
 	if !recorded.Started.IsZero() {
 		found.Started = &recorded.Started

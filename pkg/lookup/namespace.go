@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -66,6 +67,9 @@ func (l *Lookup) findMembers(q *Query, t *target, f *finding) {
 		l.findContainer(q, containers, one)
 		f.merge(one)
 	}
+	slices.SortFunc(f.answer.Pods, func(a, b v1alpha1.LookupPod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	host := t.host
 	if t.hostUnknown && slices.ContainsFunc(f.answer.Pods, func(p v1alpha1.LookupPod) bool { return p.HostNetwork }) {
 		host = netNS.String()

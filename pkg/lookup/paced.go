@@ -38,29 +38,30 @@ func newPaced[T any](read func() T) *paced[T] {
 // since returns what was read after a time. If it has to be read, but the pause is not over, since waits for the end of the
 // pause if it is patient, and otherwise returns what was read before. The error is the cause of the context.
 func (p *paced[T]) since(ctx context.Context, at time.Time, patient bool) (T, error) {
-	if last := p.last.Load(); last.began.After(at) {
-		return last.value, nil
-	}
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return *new(T), context.Cause(ctx)
-	}
-	last := p.last.Load()
-	if last.began.After(at) {
-		return last.value, nil // another query had it read in the meantime
-	}
-	if pause := time.Until(last.ended.Add(max(minReadPause, readShare*last.ended.Sub(last.began)))); pause > 0 {
-		if !patient {
+	for {
+		last := p.last.Load()
+		if last.began.After(at) {
 			return last.value, nil
 		}
-		if err := await.For(ctx, pause); err != nil {
-			return *new(T), err
+		if pause := time.Until(last.ended.Add(max(minReadPause, readShare*last.ended.Sub(last.began)))); pause > 0 {
+			if !patient {
+				return last.value, nil
+			}
+			if err := await.For(ctx, pause); err != nil {
+				return *new(T), err
+			}
+			continue
 		}
+		select {
+		case p.turn <- struct{}{}:
+		case <-ctx.Done():
+			return *new(T), context.Cause(ctx)
+		}
+		if p.last.Load() == last { // otherwise, another query had it read in the meantime
+			next := &reading[T]{began: time.Now(), value: p.read()}
+			next.ended = time.Now()
+			p.last.Store(next)
+		}
+		<-p.turn
 	}
-	began := time.Now()
-	value := p.read()
-	p.last.Store(&reading[T]{began, time.Now(), value})
-	return value, nil
 }

@@ -9,18 +9,24 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // process adds to the target the containers that the cgroup of the process names.
-func (l *Lookup) process(q *Query, t *target) (*target, error) {
-	dir := filepath.Join(l.proc, strconv.FormatInt(q.PID, 10))
+func (l *Lookup) process(q *Query, pid int64, t *target) error {
+	dir := filepath.Join(l.proc, strconv.FormatInt(pid, 10))
 	var cgroup []byte
 	for {
 		before, err := startTime(dir)
 		if err == nil && q.StartTime != 0 && before != q.StartTime {
-			return nil, notFound(t.what, fmt.Sprintf("it started at %d, not at %d: the process has ended, and another one has its PID", before, q.StartTime))
+			return notFound(t.what, fmt.Sprintf("it started at %d, not at %d: the process has ended, and another one has its PID", before, q.StartTime))
+		}
+		if err == nil && q.Self && before > startedAt(q.Connected) {
+			return notFound(t.what, "it has ended, and another process has its PID")
 		}
 		if err == nil {
 			cgroup, err = os.ReadFile(filepath.Join(dir, "cgroup"))
@@ -31,18 +37,30 @@ func (l *Lookup) process(q *Query, t *target) (*target, error) {
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
-			return nil, notFound(t.what, "there is no such process in the PID namespace of podconfigd")
+			return notFound(t.what, "there is no such process in the PID namespace of podconfigd")
 		case err != nil:
-			return nil, unavailable(t.what, err)
+			return unavailable(t.what, err)
 		}
 		if before == after {
 			break // otherwise, another process has got the PID: try again
 		}
 	}
 	if t.containers = ParseCgroup(string(cgroup)); len(t.containers) == 0 {
-		return nil, notFound(t.what, "it runs in no container: its cgroup is "+shownCgroup(string(cgroup)))
+		return notFound(t.what, "it runs in no container: its cgroup is "+shownCgroup(string(cgroup)))
 	}
-	return t, nil
+	return nil
+}
+
+// ticks is how many clock ticks a second has for programs.
+const ticks = 100
+
+// startedAt returns the start time of a process that starts at a time, in clock ticks after boot.
+func startedAt(at time.Time) uint64 {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return 0 // no kernel is without this clock
+	}
+	return uint64((time.Duration(now.Nano()) - time.Since(at)) / (time.Second / ticks))
 }
 
 // shownCgroup returns what an error shows of the cgroups of a process: the longest path.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // kind is a kind of namespaces.
@@ -54,6 +55,8 @@ type processes struct {
 	byNamespace map[namespace][]process
 	// byContainer has the processes in cgroups that name a container.
 	byContainer map[string][]process
+	// handles has the *handles of containers that were asked for, by ID.
+	handles sync.Map
 	// denied is true if podconfigd may not read the namespaces of some of them.
 	denied bool
 }
@@ -75,7 +78,7 @@ func readProcesses(proc string) *processes {
 		}
 		g := cgroups[string(text)]
 		if g == nil {
-			g = &cgroup{string(text), ParseCgroup(string(text))}
+			g = &cgroup{string(text), parseCgroup(string(text), false)}
 			cgroups[g.text] = g
 		}
 		if len(g.containers) == 0 {

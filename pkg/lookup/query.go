@@ -30,6 +30,13 @@ type Query struct {
 	CgroupID uint64
 	// NetNS, MntNS, PidNS and CgroupNS are the inodes of namespaces, as in /proc/PID/ns.
 	NetNS, MntNS, PidNS, CgroupNS uint64
+	// LogPath is the path of the log of a container, or of a link to it.
+	LogPath string
+	// Self selects the client. The server sets Client to its process, and Connected to when it had connected: a process that
+	// started later is another one.
+	Self      bool
+	Client    int32
+	Connected time.Time
 
 	// StartTime is the start time of the process, in clock ticks after boot: field 22 of /proc/PID/stat. A process with
 	// another start time is not found. 0 matches any.
@@ -49,8 +56,8 @@ var containerID = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 var scheme = lazyregexp.New(`^[a-z][a-z0-9+.-]*://`)
 
 const (
-	maxUID    = 253
-	maxCgroup = 4096 // PATH_MAX
+	maxUID  = 253
+	maxPath = 4096 // PATH_MAX
 	// maxQuoted is how much of a text an error quotes, in bytes.
 	maxQuoted = 100
 )
@@ -63,7 +70,7 @@ type Fault struct {
 }
 
 // targets are the fields of which exactly one must be set.
-const targets = "containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns and cgroupns"
+const targets = "containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath and self"
 
 // valid accepts a target that has no form.
 func valid() error { return nil }
@@ -102,6 +109,8 @@ func (q *Query) Validate() []Fault {
 		{"mntns", q.MntNS != 0, valid},
 		{"pidns", q.PidNS != 0, valid},
 		{"cgroupns", q.CgroupNS != 0, valid},
+		{"logPath", q.LogPath != "", q.checkLogPath},
+		{"self", q.Self, valid},
 	} {
 		if !t.given {
 			continue
@@ -153,8 +162,8 @@ func (q *Query) checkPID() error {
 }
 
 func (q *Query) checkCgroup() error {
-	if len(q.Cgroup) > maxCgroup {
-		return fmt.Errorf("expected at most %d characters, got %d", maxCgroup, len(q.Cgroup))
+	if len(q.Cgroup) > maxPath {
+		return fmt.Errorf("expected at most %d characters, got %d", maxPath, len(q.Cgroup))
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func (p *pods) ofIP(ip netip.Addr, found func([]version)) {
 // mirror returns the mirror pod whose status is the best that is known of a pod; nil if there is none with an IP, or if the
 // runtime or the kubelet gave the pod a status.
 func (p *pods) mirror(pod *journal.Pod) *journal.Pod {
-	if mirror := p.mirrorOf(pod.Object.UID, nameOf(pod)); mirror != nil && pod.Status == nil && len(ips(mirror.Object)) > 0 {
+	if mirror := p.mirrorOf(pod.Object.UID, nameOf(pod)); mirror != nil && pod.Status == nil && len(addresses(&mirror.Object.Status)) > 0 {
 		return mirror
 	}
 	return nil
@@ -137,9 +137,7 @@ func isMirror(pod *journal.Pod) bool {
 	return mirror
 }
 
-// ips returns the addresses of a pod.
-func ips(pod *v1.Pod) []netip.Addr { return addresses(&pod.Status) }
-
+// addresses returns the addresses in the status of a pod.
 func addresses(status *v1.PodStatus) []netip.Addr {
 	all := make([]netip.Addr, 0, len(status.PodIPs)+1)
 	add := func(s string) {

@@ -33,12 +33,16 @@ func (l *Lookup) target(ctx context.Context, q *Query) (*target, error) {
 		if t.containers = ParseCgroup(q.Cgroup); len(t.containers) == 0 {
 			return nil, notFound(t.what, "it belongs to no container")
 		}
+	case q.LogPath != "":
+		return t, l.withLog(q.LogPath, t)
 	case q.CgroupID != 0:
 		return t, l.withCgroupID(ctx, q.CgroupID, t)
-	case q.PID == 0:
-		return t, l.inNamespace(ctx, q.namespace(), t)
+	case q.Self:
+		return t, l.process(q, int64(q.Client), t)
+	case q.PID != 0:
+		return t, l.process(q, q.PID, t)
 	default:
-		return l.process(q, t)
+		return t, l.inNamespace(ctx, q.namespace(), t)
 	}
 	return t, nil
 }
@@ -55,6 +59,10 @@ func (q *Query) what() string {
 		return "container " + bare(q.ContainerID)
 	case q.Cgroup != "":
 		return "cgroup " + q.Cgroup
+	case q.LogPath != "":
+		return "log " + q.LogPath
+	case q.Self:
+		return fmt.Sprintf("the client, process %d", q.Client)
 	case q.CgroupID != 0:
 		return fmt.Sprintf("cgroup ID %d", q.CgroupID)
 	case q.PID == 0:
@@ -84,6 +92,8 @@ func (l *Lookup) unknown(t *target, f *finding) error {
 	switch {
 	case t.ip.IsValid():
 		return notFound(t.what, "no pod has it")
+	case t.log != nil:
+		return notFound(t.what, unknownLog(t.log))
 	case t.uid != "" && l.runtime == nil:
 		return notFound(t.what, "no source has it")
 	case t.uid != "":

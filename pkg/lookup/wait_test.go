@@ -259,7 +259,7 @@ func TestANestedCgroupInAHiddenContainer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				answer, err := n.Find(t.Context(), scope, &Query{Cgroup: test.cgroup})
+				answer, err := n.Find(n.t.Context(), scope, &Query{Cgroup: test.cgroup})
 				if (err == nil) != test.found {
 					t.Errorf("%s: %+v, %v", test.cgroup, answer, err)
 				}

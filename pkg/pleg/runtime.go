@@ -55,9 +55,10 @@ type Pod struct {
 // Container is a container, or a sandbox.
 type Container struct {
 	ID, Name string
-	// Sandbox is true for a sandbox.
-	Sandbox bool
-	State   State
+	// Sandbox is true for a sandbox. SandboxID is the ID of the sandbox of a container, and of a sandbox itself.
+	Sandbox   bool
+	SandboxID string
+	State     State
 	// Attempt is the number of earlier containers with the same name, or of earlier
 	// sandboxes.
 	Attempt   uint32

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,7 @@ func (containers) FindContainer(id string) (pleg.Found, bool) {
 }
 
 func (containers) FindPod(types.UID) (pleg.Found, bool)      { return pleg.Found{}, false }
+func (containers) Pod(types.UID) (*pleg.Pod, bool)           { return nil, false }
 func (containers) Await(...string) (<-chan struct{}, func()) { return nil, func() {} }
 func (containers) Behind(time.Time) error                    { return nil }
 
@@ -93,10 +95,13 @@ func TestLookup(t *testing.T) {
 	d := serveLookup(t, conn.Limits{})
 	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
 	for query, request := range map[string]*podconfigd.LookupRequest{
-		"containerID=running":       {Target: &podconfigd.LookupRequest_ContainerId{ContainerId: "running"}},
-		"containerID=x://ended":     {Target: &podconfigd.LookupRequest_ContainerId{ContainerId: "ended"}},
-		"podUID=web&wait=1m":        {Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, Wait: durationpb.New(time.Minute)},
-		"podIP=fd00:0::1":           {Target: &podconfigd.LookupRequest_PodIp{PodIp: "fd00:0::1"}},
+		"containerID=running":   {Target: &podconfigd.LookupRequest_ContainerId{ContainerId: "running"}},
+		"containerID=x://ended": {Target: &podconfigd.LookupRequest_ContainerId{ContainerId: "ended"}},
+		"podUID=web&wait=1m":    {Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, Wait: durationpb.New(time.Minute)},
+		"podIP=fd00:0::1":       {Target: &podconfigd.LookupRequest_PodIp{PodIp: "fd00:0::1"}},
+		"logPath=/var/log/pods/default_web_web/app/0.log": {
+			Target: &podconfigd.LookupRequest_LogPath{LogPath: "/var/log/pods/default_web_web/app/0.log"},
+		},
 		"cgroup=/kubepods/podweb/x": {Target: &podconfigd.LookupRequest_Cgroup{Cgroup: "/kubepods/podweb/x"}},
 	} {
 		t.Run(query, func(t *testing.T) {
@@ -128,12 +133,61 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// The namespaces of the host have no pods of their own.
+func TestLookupOfTheHost(t *testing.T) {
+	own, err := os.Readlink("/proc/1/ns/net")
+	if err != nil {
+		t.Skip(err)
+	}
+	inode, err := strconv.ParseUint(strings.Trim(own, "net:[]"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := serveLookup(t, conn.Limits{})
+	want := v1alpha1.LookupHost{Namespace: "netns"}
+	if answer := d.lookup(t, fmt.Sprint("netns=", inode)); answer.Host == nil || *answer.Host != want || answer.Pods == nil || len(answer.Pods) > 0 {
+		t.Errorf("got %+v", answer)
+	}
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	response, err := api.Lookup(t.Context(), &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_Netns{Netns: inode}})
+	if err != nil || response.GetHost().GetNamespace() != want.Namespace || len(response.GetPods()) > 0 {
+		t.Errorf("got %v, %v", response, err)
+	}
+}
+
+// A client on a unix socket can ask for itself. This test runs in no container of the runtime.
+func TestLookupOfTheClient(t *testing.T) {
+	d, address := serveLocal(t, conn.Limits{}, func(o *Options) {
+		o.Lookup = lookup.New(lookup.Options{Journal: o.Journal, Runtime: containers{}})
+	})
+	want := fmt.Sprintf("looking up the client, process %d: ", os.Getpid())
+	if code, body := d.get(t, "/v1alpha1/lookup?self=true"); code != http.StatusNotFound || !strings.Contains(body, want) {
+		t.Errorf("on the socket: %d %s", code, body)
+	}
+	if code, body := d.get(t, "/v1alpha1/lookup?self=true&pid=1"); code != http.StatusBadRequest || !strings.Contains(body, "expected only one of them") {
+		t.Errorf("with a PID: %d %s", code, body)
+	}
+	query := &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_Self{Self: true}}
+	_, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Lookup(t.Context(), query)
+	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), want) {
+		t.Errorf("over gRPC: %v", err)
+	}
+	resp, err := http.Get("http://" + address + "/v1alpha1/lookup?self=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "ask on the unix socket") {
+		t.Errorf("over TCP: %s %s, %v", resp.Status, body, err)
+	}
+}
+
 func TestParametersOfLookup(t *testing.T) {
 	d := serveLookup(t, conn.Limits{})
 	for query, want := range map[string]string{
-		"":                                    "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns and cgroupns",
-		"podUID=":                             "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns and cgroupns",
-		"name=web":                            `unknown parameter "name": expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, startTime, wait, pods`,
+		"":                                    "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath and self",
+		"podUID=":                             "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath and self",
+		"name=web":                            `unknown parameter "name": expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath, self, startTime, wait, pods`,
 		"podUID=a&podUID=b":                   `parameter "podUID": given 2 times`,
 		"containerID=a&pid=1":                 `parameter "pid": containerID is given too: expected only one of them`,
 		"containerID=../a":                    `parameter "containerID": "../a" is not a container ID: expected`,
@@ -145,6 +199,7 @@ func TestParametersOfLookup(t *testing.T) {
 		"netns=net:[4026531840]":              `parameter "netns": "net:[4026531840]" is not an ID: expected 1 to 18446744073709551615`,
 		"cgroupID=0":                          `parameter "cgroupID": "0" is not an ID: expected`,
 		"mntns=1&pidns=-1":                    `parameter "pidns": mntns is given too: expected only one of them`,
+		"logPath=/var/log/syslog":             `parameter "logPath": "/var/log/syslog" is not the log of a container: expected /var/log/pods/NAMESPACE_NAME_UID/CONTAINER/NUMBER.log, or a link in /var/log/containers`,
 		"podUID=web&startTime=1":              `parameter "startTime": requires pid`,
 		"pid=1&startTime=-1":                  `parameter "startTime": "-1" is not a start time: expected field 22 of /proc/PID/stat`,
 		"podUID=web&wait=soon":                `parameter "wait": "soon" is not a wait: expected 0s to 1m0s`,
@@ -208,6 +263,18 @@ func TestNumbersOfLookup(t *testing.T) {
 	}
 	for _, start := range []string{"18446744073709551616", "-1", "1e308"} {
 		try("pid=1&startTime="+start, "startTime", false, nil)
+	}
+	for _, id := range []uint64{1, 18446744073709551615} {
+		try(fmt.Sprint("cgroupID=", id), "cgroup", true, &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_CgroupId{CgroupId: id}})
+		try(fmt.Sprint("netns=", id), "netns", true, &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_Netns{Netns: id}})
+		try(fmt.Sprint("mntns=", id), "mntns", true, &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_Mntns{Mntns: id}})
+		try(fmt.Sprint("pidns=", id), "pidns", true, &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_Pidns{Pidns: id}})
+		try(fmt.Sprint("cgroupns=", id), "cgroupns", true, &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_Cgroupns{Cgroupns: id}})
+	}
+	for _, id := range []string{"0", "18446744073709551616", "-1", "1e308", "1.5"} {
+		for _, name := range []string{"cgroupID", "netns", "mntns", "pidns", "cgroupns"} {
+			try(name+"="+id, name, false, nil)
+		}
 	}
 	for wait, taken := range map[time.Duration]bool{0: true, 1: true, time.Minute: true, time.Minute + 1: false, -1: false, 1<<63 - 1: false} {
 		try(fmt.Sprint("podUID=web&wait=", url.QueryEscape(wait.String())), "wait", taken, &podconfigd.LookupRequest{

@@ -832,6 +832,13 @@ type LookupRequest struct {
 	//	*LookupRequest_PodIp
 	//	*LookupRequest_Pid
 	//	*LookupRequest_Cgroup
+	//	*LookupRequest_CgroupId
+	//	*LookupRequest_Netns
+	//	*LookupRequest_Mntns
+	//	*LookupRequest_Pidns
+	//	*LookupRequest_Cgroupns
+	//	*LookupRequest_LogPath
+	//	*LookupRequest_Self
 	Target isLookupRequest_Target `protobuf_oneof:"target"`
 	// start_time is the start time of the process: field 22 of /proc/PID/stat. If another
 	// process has the PID now, it is not found. 0 accepts any process.
@@ -927,6 +934,69 @@ func (x *LookupRequest) GetCgroup() string {
 	return ""
 }
 
+func (x *LookupRequest) GetCgroupId() uint64 {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_CgroupId); ok {
+			return x.CgroupId
+		}
+	}
+	return 0
+}
+
+func (x *LookupRequest) GetNetns() uint64 {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_Netns); ok {
+			return x.Netns
+		}
+	}
+	return 0
+}
+
+func (x *LookupRequest) GetMntns() uint64 {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_Mntns); ok {
+			return x.Mntns
+		}
+	}
+	return 0
+}
+
+func (x *LookupRequest) GetPidns() uint64 {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_Pidns); ok {
+			return x.Pidns
+		}
+	}
+	return 0
+}
+
+func (x *LookupRequest) GetCgroupns() uint64 {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_Cgroupns); ok {
+			return x.Cgroupns
+		}
+	}
+	return 0
+}
+
+func (x *LookupRequest) GetLogPath() string {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_LogPath); ok {
+			return x.LogPath
+		}
+	}
+	return ""
+}
+
+func (x *LookupRequest) GetSelf() bool {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_Self); ok {
+			return x.Self
+		}
+	}
+	return false
+}
+
 func (x *LookupRequest) GetStartTime() uint64 {
 	if x != nil {
 		return x.StartTime
@@ -976,6 +1046,40 @@ type LookupRequest_Cgroup struct {
 	Cgroup string `protobuf:"bytes,5,opt,name=cgroup,proto3,oneof"`
 }
 
+type LookupRequest_CgroupId struct {
+	// cgroup_id is the ID of a cgroup of version 2: of a container, of a cgroup below it, or
+	// of a pod.
+	CgroupId uint64 `protobuf:"varint,9,opt,name=cgroup_id,json=cgroupID,proto3,oneof"`
+}
+
+type LookupRequest_Netns struct {
+	// netns, mntns, pidns and cgroupns are inodes of namespaces, as in /proc/PID/ns.
+	Netns uint64 `protobuf:"varint,10,opt,name=netns,proto3,oneof"`
+}
+
+type LookupRequest_Mntns struct {
+	Mntns uint64 `protobuf:"varint,11,opt,name=mntns,proto3,oneof"`
+}
+
+type LookupRequest_Pidns struct {
+	Pidns uint64 `protobuf:"varint,12,opt,name=pidns,proto3,oneof"`
+}
+
+type LookupRequest_Cgroupns struct {
+	Cgroupns uint64 `protobuf:"varint,13,opt,name=cgroupns,proto3,oneof"`
+}
+
+type LookupRequest_LogPath struct {
+	// log_path is the path of the log of a container below /var/log/pods, also of a rotated
+	// one, or of a link in /var/log/containers.
+	LogPath string `protobuf:"bytes,14,opt,name=log_path,json=logPath,proto3,oneof"`
+}
+
+type LookupRequest_Self struct {
+	// self selects the client. Only a client on a unix socket can ask for itself.
+	Self bool `protobuf:"varint,15,opt,name=self,proto3,oneof"`
+}
+
 func (*LookupRequest_ContainerId) isLookupRequest_Target() {}
 
 func (*LookupRequest_PodUid) isLookupRequest_Target() {}
@@ -986,6 +1090,20 @@ func (*LookupRequest_Pid) isLookupRequest_Target() {}
 
 func (*LookupRequest_Cgroup) isLookupRequest_Target() {}
 
+func (*LookupRequest_CgroupId) isLookupRequest_Target() {}
+
+func (*LookupRequest_Netns) isLookupRequest_Target() {}
+
+func (*LookupRequest_Mntns) isLookupRequest_Target() {}
+
+func (*LookupRequest_Pidns) isLookupRequest_Target() {}
+
+func (*LookupRequest_Cgroupns) isLookupRequest_Target() {}
+
+func (*LookupRequest_LogPath) isLookupRequest_Target() {}
+
+func (*LookupRequest_Self) isLookupRequest_Target() {}
+
 // LookupResponse is the object of /v1alpha1/lookup.
 type LookupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -994,8 +1112,10 @@ type LookupResponse struct {
 	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
 	Revision int64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// pods has one pod, or several for an IP: first the pods that run, then those that
-	// completed or ended.
-	Pods          []*LookupPod `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
+	// completed or ended. Several pods can share a namespace.
+	Pods []*LookupPod `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
+	// host is set if the query selects a namespace of the host. Then the answer has no pods.
+	Host          *LookupHost `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1051,6 +1171,68 @@ func (x *LookupResponse) GetPods() []*LookupPod {
 	return nil
 }
 
+func (x *LookupResponse) GetHost() *LookupHost {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
+// LookupHost is a namespace of the host.
+type LookupHost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// namespace is the kind of the namespace: netns, mntns, pidns or cgroupns.
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// pods is the number of the pods that have a container in it.
+	Pods          uint32 `protobuf:"varint,2,opt,name=pods,proto3" json:"pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupHost) Reset() {
+	*x = LookupHost{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupHost) ProtoMessage() {}
+
+func (x *LookupHost) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupHost.ProtoReflect.Descriptor instead.
+func (*LookupHost) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LookupHost) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *LookupHost) GetPods() uint32 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
 // LookupPod is a pod of a lookup.
 type LookupPod struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1078,14 +1260,17 @@ type LookupPod struct {
 	// status_by says by whom the status of the pod is, if the query is for a UID: kubelet, kubeletBefore (the
 	// kubelet is away, and its last status stands), mirrorPod, runtime (computed from the state of the
 	// containers), or source (the pod came with it).
-	StatusBy      string `protobuf:"bytes,13,opt,name=status_by,json=statusBy,proto3" json:"status_by,omitempty"`
+	StatusBy string `protobuf:"bytes,13,opt,name=status_by,json=statusBy,proto3" json:"status_by,omitempty"`
+	// secondary is true if the IP of the query is none of the pod's status, but one that the
+	// annotation k8s.v1.cni.cncf.io/network-status has, for example from Multus.
+	Secondary     bool `protobuf:"varint,14,opt,name=secondary,proto3" json:"secondary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LookupPod) Reset() {
 	*x = LookupPod{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1282,7 @@ func (x *LookupPod) String() string {
 func (*LookupPod) ProtoMessage() {}
 
 func (x *LookupPod) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1295,7 @@ func (x *LookupPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupPod.ProtoReflect.Descriptor instead.
 func (*LookupPod) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LookupPod) GetNamespace() string {
@@ -1204,12 +1389,20 @@ func (x *LookupPod) GetStatusBy() string {
 	return ""
 }
 
+func (x *LookupPod) GetSecondary() bool {
+	if x != nil {
+		return x.Secondary
+	}
+	return false
+}
+
 // LookupContainer is a container or sandbox of the container runtime.
 type LookupContainer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// name is the name of the container. It is empty for a sandbox, and if only the cgroup of
-	// a process is known of the container.
+	// id is the ID of the container. It is empty if only a log is known of the container.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// name is the name of the container. It is empty for a sandbox, and if only its cgroup is
+	// known of the container.
 	Name    string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Sandbox bool   `protobuf:"varint,3,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	// state is created, running, exited or unknown. It is empty if the runtime does not have
@@ -1223,14 +1416,29 @@ type LookupContainer struct {
 	// says. If the runtime does not say so, it is when the daemon observed that it was removed.
 	Ended *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=ended,proto3" json:"ended,omitempty"`
 	// started is when the runtime started the container, or created it if its start is not known.
-	Started       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started,proto3" json:"started,omitempty"`
+	Started *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started,proto3" json:"started,omitempty"`
+	// sandbox_id is the ID of the sandbox of the container, or of the sandbox itself.
+	SandboxId string `protobuf:"bytes,9,opt,name=sandbox_id,json=sandboxID,proto3" json:"sandbox_id,omitempty"`
+	// pid is the first process of a running container, in the PID namespace of the daemon.
+	// start_time is its start time: field 22 of /proc/PID/stat. What follows is of this
+	// process, at most a second ago. What is not known is 0 or empty.
+	Pid       int32  `protobuf:"varint,10,opt,name=pid,proto3" json:"pid,omitempty"`
+	StartTime uint64 `protobuf:"varint,11,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// cgroup is the path of the cgroup of the container. cgroup_id is its ID with cgroup v2.
+	Cgroup   string `protobuf:"bytes,12,opt,name=cgroup,proto3" json:"cgroup,omitempty"`
+	CgroupId uint64 `protobuf:"varint,13,opt,name=cgroup_id,json=cgroupID,proto3" json:"cgroup_id,omitempty"`
+	// netns, mntns, pidns and cgroupns are the inodes of its namespaces.
+	Netns         uint64 `protobuf:"varint,14,opt,name=netns,proto3" json:"netns,omitempty"`
+	Mntns         uint64 `protobuf:"varint,15,opt,name=mntns,proto3" json:"mntns,omitempty"`
+	Pidns         uint64 `protobuf:"varint,16,opt,name=pidns,proto3" json:"pidns,omitempty"`
+	Cgroupns      uint64 `protobuf:"varint,17,opt,name=cgroupns,proto3" json:"cgroupns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LookupContainer) Reset() {
 	*x = LookupContainer{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1450,7 @@ func (x *LookupContainer) String() string {
 func (*LookupContainer) ProtoMessage() {}
 
 func (x *LookupContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1463,7 @@ func (x *LookupContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupContainer.ProtoReflect.Descriptor instead.
 func (*LookupContainer) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LookupContainer) GetId() string {
@@ -1314,6 +1522,69 @@ func (x *LookupContainer) GetStarted() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *LookupContainer) GetSandboxId() string {
+	if x != nil {
+		return x.SandboxId
+	}
+	return ""
+}
+
+func (x *LookupContainer) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *LookupContainer) GetStartTime() uint64 {
+	if x != nil {
+		return x.StartTime
+	}
+	return 0
+}
+
+func (x *LookupContainer) GetCgroup() string {
+	if x != nil {
+		return x.Cgroup
+	}
+	return ""
+}
+
+func (x *LookupContainer) GetCgroupId() uint64 {
+	if x != nil {
+		return x.CgroupId
+	}
+	return 0
+}
+
+func (x *LookupContainer) GetNetns() uint64 {
+	if x != nil {
+		return x.Netns
+	}
+	return 0
+}
+
+func (x *LookupContainer) GetMntns() uint64 {
+	if x != nil {
+		return x.Mntns
+	}
+	return 0
+}
+
+func (x *LookupContainer) GetPidns() uint64 {
+	if x != nil {
+		return x.Pidns
+	}
+	return 0
+}
+
+func (x *LookupContainer) GetCgroupns() uint64 {
+	if x != nil {
+		return x.Cgroupns
+	}
+	return 0
+}
+
 // LookupStreamRequest is a query of a LookupStream.
 type LookupStreamRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1326,7 +1597,7 @@ type LookupStreamRequest struct {
 
 func (x *LookupStreamRequest) Reset() {
 	*x = LookupStreamRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1609,7 @@ func (x *LookupStreamRequest) String() string {
 func (*LookupStreamRequest) ProtoMessage() {}
 
 func (x *LookupStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1622,7 @@ func (x *LookupStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupStreamRequest.ProtoReflect.Descriptor instead.
 func (*LookupStreamRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LookupStreamRequest) GetId() uint64 {
@@ -1383,7 +1654,7 @@ type LookupStreamResponse struct {
 
 func (x *LookupStreamResponse) Reset() {
 	*x = LookupStreamResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +1666,7 @@ func (x *LookupStreamResponse) String() string {
 func (*LookupStreamResponse) ProtoMessage() {}
 
 func (x *LookupStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +1679,7 @@ func (x *LookupStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupStreamResponse.ProtoReflect.Descriptor instead.
 func (*LookupStreamResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LookupStreamResponse) GetId() uint64 {
@@ -1471,7 +1742,7 @@ type LookupError struct {
 
 func (x *LookupError) Reset() {
 	*x = LookupError{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1754,7 @@ func (x *LookupError) String() string {
 func (*LookupError) ProtoMessage() {}
 
 func (x *LookupError) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1767,7 @@ func (x *LookupError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupError.ProtoReflect.Descriptor instead.
 func (*LookupError) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LookupError) GetCode() int32 {
@@ -1541,7 +1812,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1824,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1837,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HistoryRequest) GetSince() *timestamppb.Timestamp {
@@ -1637,7 +1908,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1920,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1933,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *HistoryResponse) GetRecords() []*HistoryRecord {
@@ -1716,7 +1987,7 @@ type HistoryRecord struct {
 
 func (x *HistoryRecord) Reset() {
 	*x = HistoryRecord{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1999,7 @@ func (x *HistoryRecord) String() string {
 func (*HistoryRecord) ProtoMessage() {}
 
 func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +2012,7 @@ func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRecord.ProtoReflect.Descriptor instead.
 func (*HistoryRecord) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HistoryRecord) GetTime() *timestamppb.Timestamp {
@@ -1856,7 +2127,7 @@ type HistoryFile struct {
 
 func (x *HistoryFile) Reset() {
 	*x = HistoryFile{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2139,7 @@ func (x *HistoryFile) String() string {
 func (*HistoryFile) ProtoMessage() {}
 
 func (x *HistoryFile) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2152,7 @@ func (x *HistoryFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryFile.ProtoReflect.Descriptor instead.
 func (*HistoryFile) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HistoryFile) GetPath() string {
@@ -1923,7 +2194,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2206,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2219,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResyncRequest) GetNamespace() string {
@@ -1974,7 +2245,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2257,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2270,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
 }
 
 // ReleaseRequest names a source: file, http, api, file:NAME or http:NAME.
@@ -2015,7 +2286,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2298,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2311,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseRequest) GetSource() string {
@@ -2066,7 +2337,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2349,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2362,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
 }
 
 // StatusRequest is empty.
@@ -2103,7 +2374,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2386,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2399,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
 }
 
 // StatusResponse is the object of /v1alpha1/status. The field names are those of Status in
@@ -2166,7 +2437,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2449,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2462,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StatusResponse) GetInstance() string {
@@ -2316,7 +2587,7 @@ type KubeletStatus struct {
 
 func (x *KubeletStatus) Reset() {
 	*x = KubeletStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2599,7 @@ func (x *KubeletStatus) String() string {
 func (*KubeletStatus) ProtoMessage() {}
 
 func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2612,7 @@ func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletStatus.ProtoReflect.Descriptor instead.
 func (*KubeletStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KubeletStatus) GetVersion() string {
@@ -2416,7 +2687,7 @@ type KubeletPodsAPI struct {
 
 func (x *KubeletPodsAPI) Reset() {
 	*x = KubeletPodsAPI{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2699,7 @@ func (x *KubeletPodsAPI) String() string {
 func (*KubeletPodsAPI) ProtoMessage() {}
 
 func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2712,7 @@ func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletPodsAPI.ProtoReflect.Descriptor instead.
 func (*KubeletPodsAPI) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KubeletPodsAPI) GetSocket() string {
@@ -2523,7 +2794,7 @@ type MirrorStatus struct {
 
 func (x *MirrorStatus) Reset() {
 	*x = MirrorStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2806,7 @@ func (x *MirrorStatus) String() string {
 func (*MirrorStatus) ProtoMessage() {}
 
 func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2819,7 @@ func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStatus.ProtoReflect.Descriptor instead.
 func (*MirrorStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MirrorStatus) GetStaticPods() int32 {
@@ -2606,7 +2877,7 @@ type MirrorStop struct {
 
 func (x *MirrorStop) Reset() {
 	*x = MirrorStop{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2889,7 @@ func (x *MirrorStop) String() string {
 func (*MirrorStop) ProtoMessage() {}
 
 func (x *MirrorStop) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2902,7 @@ func (x *MirrorStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStop.ProtoReflect.Descriptor instead.
 func (*MirrorStop) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MirrorStop) GetReason() string {
@@ -2669,7 +2940,7 @@ type MirrorProblem struct {
 
 func (x *MirrorProblem) Reset() {
 	*x = MirrorProblem{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2952,7 @@ func (x *MirrorProblem) String() string {
 func (*MirrorProblem) ProtoMessage() {}
 
 func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2965,7 @@ func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorProblem.ProtoReflect.Descriptor instead.
 func (*MirrorProblem) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MirrorProblem) GetNamespace() string {
@@ -2743,7 +3014,7 @@ type StateStatus struct {
 
 func (x *StateStatus) Reset() {
 	*x = StateStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +3026,7 @@ func (x *StateStatus) String() string {
 func (*StateStatus) ProtoMessage() {}
 
 func (x *StateStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +3039,7 @@ func (x *StateStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
 func (*StateStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StateStatus) GetDir() string {
@@ -2857,7 +3128,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2869,7 +3140,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2882,7 +3153,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -3049,7 +3320,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3061,7 +3332,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3074,7 +3345,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -3185,7 +3456,7 @@ type HeldSet struct {
 
 func (x *HeldSet) Reset() {
 	*x = HeldSet{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3197,7 +3468,7 @@ func (x *HeldSet) String() string {
 func (*HeldSet) ProtoMessage() {}
 
 func (x *HeldSet) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3210,7 +3481,7 @@ func (x *HeldSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSet.ProtoReflect.Descriptor instead.
 func (*HeldSet) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *HeldSet) GetRemoves() int32 {
@@ -3268,7 +3539,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3551,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3564,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -3369,7 +3640,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3652,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3665,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -3448,7 +3719,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3731,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3744,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -3555,7 +3826,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3838,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3851,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Manifest) GetPath() string {
@@ -3666,7 +3937,7 @@ type ManifestFault struct {
 
 func (x *ManifestFault) Reset() {
 	*x = ManifestFault{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3678,7 +3949,7 @@ func (x *ManifestFault) String() string {
 func (*ManifestFault) ProtoMessage() {}
 
 func (x *ManifestFault) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3691,7 +3962,7 @@ func (x *ManifestFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestFault.ProtoReflect.Descriptor instead.
 func (*ManifestFault) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ManifestFault) GetLine() int32 {
@@ -3741,7 +4012,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +4024,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +4037,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -3904,22 +4175,35 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x129\n" +
 	"\bbookmark\x18\x03 \x01(\v2\x1d.podconfigd.v1alpha1.BookmarkR\bbookmark\x12\x12\n" +
-	"\x04pods\x18\x04 \x03(\fR\x04pods\"\x82\x02\n" +
+	"\x04pods\x18\x04 \x03(\fR\x04pods\"\xba\x03\n" +
 	"\rLookupRequest\x12#\n" +
 	"\fcontainer_id\x18\x01 \x01(\tH\x00R\vcontainerID\x12\x19\n" +
 	"\apod_uid\x18\x02 \x01(\tH\x00R\x06podUID\x12\x17\n" +
 	"\x06pod_ip\x18\x03 \x01(\tH\x00R\x05podIP\x12\x12\n" +
 	"\x03pid\x18\x04 \x01(\x05H\x00R\x03pid\x12\x18\n" +
 	"\x06cgroup\x18\x05 \x01(\tH\x00R\x06cgroup\x12\x1d\n" +
+	"\tcgroup_id\x18\t \x01(\x04H\x00R\bcgroupID\x12\x16\n" +
+	"\x05netns\x18\n" +
+	" \x01(\x04H\x00R\x05netns\x12\x16\n" +
+	"\x05mntns\x18\v \x01(\x04H\x00R\x05mntns\x12\x16\n" +
+	"\x05pidns\x18\f \x01(\x04H\x00R\x05pidns\x12\x1c\n" +
+	"\bcgroupns\x18\r \x01(\x04H\x00R\bcgroupns\x12\x1b\n" +
+	"\blog_path\x18\x0e \x01(\tH\x00R\alogPath\x12\x14\n" +
+	"\x04self\x18\x0f \x01(\bH\x00R\x04self\x12\x1d\n" +
 	"\n" +
 	"start_time\x18\x06 \x01(\x04R\tstartTime\x12-\n" +
 	"\x04wait\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x12\n" +
 	"\x04pods\x18\b \x01(\bR\x04podsB\b\n" +
-	"\x06target\"|\n" +
+	"\x06target\"\xb1\x01\n" +
 	"\x0eLookupResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x122\n" +
-	"\x04pods\x18\x03 \x03(\v2\x1e.podconfigd.v1alpha1.LookupPodR\x04pods\"\xf9\x03\n" +
+	"\x04pods\x18\x03 \x03(\v2\x1e.podconfigd.v1alpha1.LookupPodR\x04pods\x123\n" +
+	"\x04host\x18\x04 \x01(\v2\x1f.podconfigd.v1alpha1.LookupHostR\x04host\">\n" +
+	"\n" +
+	"LookupHost\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04pods\x18\x02 \x01(\rR\x04pods\"\x97\x04\n" +
 	"\tLookupPod\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -3934,10 +4218,11 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	" \x01(\v2$.podconfigd.v1alpha1.LookupContainerR\tcontainer\x120\n" +
 	"\x05ended\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x10\n" +
 	"\x03pod\x18\f \x01(\fR\x03pod\x12\x1b\n" +
-	"\tstatus_by\x18\r \x01(\tR\bstatusBy\x1a9\n" +
+	"\tstatus_by\x18\r \x01(\tR\bstatusBy\x12\x1c\n" +
+	"\tsecondary\x18\x0e \x01(\bR\tsecondary\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfc\x03\n" +
 	"\x0fLookupContainer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -3946,7 +4231,19 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\texit_code\x18\x05 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12\x1a\n" +
 	"\brestarts\x18\x06 \x01(\rR\brestarts\x120\n" +
 	"\x05ended\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x124\n" +
-	"\astarted\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\astartedB\f\n" +
+	"\astarted\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x1d\n" +
+	"\n" +
+	"sandbox_id\x18\t \x01(\tR\tsandboxID\x12\x10\n" +
+	"\x03pid\x18\n" +
+	" \x01(\x05R\x03pid\x12\x1d\n" +
+	"\n" +
+	"start_time\x18\v \x01(\x04R\tstartTime\x12\x16\n" +
+	"\x06cgroup\x18\f \x01(\tR\x06cgroup\x12\x1b\n" +
+	"\tcgroup_id\x18\r \x01(\x04R\bcgroupID\x12\x14\n" +
+	"\x05netns\x18\x0e \x01(\x04R\x05netns\x12\x14\n" +
+	"\x05mntns\x18\x0f \x01(\x04R\x05mntns\x12\x14\n" +
+	"\x05pidns\x18\x10 \x01(\x04R\x05pidns\x12\x1a\n" +
+	"\bcgroupns\x18\x11 \x01(\x04R\bcgroupnsB\f\n" +
 	"\n" +
 	"_exit_code\"_\n" +
 	"\x13LookupStreamRequest\x12\x0e\n" +
@@ -4224,7 +4521,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
@@ -4238,131 +4535,133 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*ListResponse)(nil),          // 9: podconfigd.v1alpha1.ListResponse
 	(*LookupRequest)(nil),         // 10: podconfigd.v1alpha1.LookupRequest
 	(*LookupResponse)(nil),        // 11: podconfigd.v1alpha1.LookupResponse
-	(*LookupPod)(nil),             // 12: podconfigd.v1alpha1.LookupPod
-	(*LookupContainer)(nil),       // 13: podconfigd.v1alpha1.LookupContainer
-	(*LookupStreamRequest)(nil),   // 14: podconfigd.v1alpha1.LookupStreamRequest
-	(*LookupStreamResponse)(nil),  // 15: podconfigd.v1alpha1.LookupStreamResponse
-	(*LookupError)(nil),           // 16: podconfigd.v1alpha1.LookupError
-	(*HistoryRequest)(nil),        // 17: podconfigd.v1alpha1.HistoryRequest
-	(*HistoryResponse)(nil),       // 18: podconfigd.v1alpha1.HistoryResponse
-	(*HistoryRecord)(nil),         // 19: podconfigd.v1alpha1.HistoryRecord
-	(*HistoryFile)(nil),           // 20: podconfigd.v1alpha1.HistoryFile
-	(*ResyncRequest)(nil),         // 21: podconfigd.v1alpha1.ResyncRequest
-	(*ResyncResponse)(nil),        // 22: podconfigd.v1alpha1.ResyncResponse
-	(*ReleaseRequest)(nil),        // 23: podconfigd.v1alpha1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 24: podconfigd.v1alpha1.ReleaseResponse
-	(*StatusRequest)(nil),         // 25: podconfigd.v1alpha1.StatusRequest
-	(*StatusResponse)(nil),        // 26: podconfigd.v1alpha1.StatusResponse
-	(*KubeletStatus)(nil),         // 27: podconfigd.v1alpha1.KubeletStatus
-	(*KubeletPodsAPI)(nil),        // 28: podconfigd.v1alpha1.KubeletPodsAPI
-	(*MirrorStatus)(nil),          // 29: podconfigd.v1alpha1.MirrorStatus
-	(*MirrorStop)(nil),            // 30: podconfigd.v1alpha1.MirrorStop
-	(*MirrorProblem)(nil),         // 31: podconfigd.v1alpha1.MirrorProblem
-	(*StateStatus)(nil),           // 32: podconfigd.v1alpha1.StateStatus
-	(*RuntimeStatus)(nil),         // 33: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 34: podconfigd.v1alpha1.SourceStatus
-	(*HeldSet)(nil),               // 35: podconfigd.v1alpha1.HeldSet
-	(*FileStatus)(nil),            // 36: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 37: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 38: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 39: podconfigd.v1alpha1.Manifest
-	(*ManifestFault)(nil),         // 40: podconfigd.v1alpha1.ManifestFault
-	(*Subscriber)(nil),            // 41: podconfigd.v1alpha1.Subscriber
-	nil,                           // 42: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 43: podconfigd.v1alpha1.LookupPod.LabelsEntry
-	nil,                           // 44: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 45: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 46: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*fieldmaskpb.FieldMask)(nil), // 47: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 49: google.protobuf.Duration
+	(*LookupHost)(nil),            // 12: podconfigd.v1alpha1.LookupHost
+	(*LookupPod)(nil),             // 13: podconfigd.v1alpha1.LookupPod
+	(*LookupContainer)(nil),       // 14: podconfigd.v1alpha1.LookupContainer
+	(*LookupStreamRequest)(nil),   // 15: podconfigd.v1alpha1.LookupStreamRequest
+	(*LookupStreamResponse)(nil),  // 16: podconfigd.v1alpha1.LookupStreamResponse
+	(*LookupError)(nil),           // 17: podconfigd.v1alpha1.LookupError
+	(*HistoryRequest)(nil),        // 18: podconfigd.v1alpha1.HistoryRequest
+	(*HistoryResponse)(nil),       // 19: podconfigd.v1alpha1.HistoryResponse
+	(*HistoryRecord)(nil),         // 20: podconfigd.v1alpha1.HistoryRecord
+	(*HistoryFile)(nil),           // 21: podconfigd.v1alpha1.HistoryFile
+	(*ResyncRequest)(nil),         // 22: podconfigd.v1alpha1.ResyncRequest
+	(*ResyncResponse)(nil),        // 23: podconfigd.v1alpha1.ResyncResponse
+	(*ReleaseRequest)(nil),        // 24: podconfigd.v1alpha1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 25: podconfigd.v1alpha1.ReleaseResponse
+	(*StatusRequest)(nil),         // 26: podconfigd.v1alpha1.StatusRequest
+	(*StatusResponse)(nil),        // 27: podconfigd.v1alpha1.StatusResponse
+	(*KubeletStatus)(nil),         // 28: podconfigd.v1alpha1.KubeletStatus
+	(*KubeletPodsAPI)(nil),        // 29: podconfigd.v1alpha1.KubeletPodsAPI
+	(*MirrorStatus)(nil),          // 30: podconfigd.v1alpha1.MirrorStatus
+	(*MirrorStop)(nil),            // 31: podconfigd.v1alpha1.MirrorStop
+	(*MirrorProblem)(nil),         // 32: podconfigd.v1alpha1.MirrorProblem
+	(*StateStatus)(nil),           // 33: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),         // 34: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 35: podconfigd.v1alpha1.SourceStatus
+	(*HeldSet)(nil),               // 36: podconfigd.v1alpha1.HeldSet
+	(*FileStatus)(nil),            // 37: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 38: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 39: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 40: podconfigd.v1alpha1.Manifest
+	(*ManifestFault)(nil),         // 41: podconfigd.v1alpha1.ManifestFault
+	(*Subscriber)(nil),            // 42: podconfigd.v1alpha1.Subscriber
+	nil,                           // 43: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 44: podconfigd.v1alpha1.LookupPod.LabelsEntry
+	nil,                           // 45: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 46: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 47: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*fieldmaskpb.FieldMask)(nil), // 48: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 49: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 50: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	47, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
-	48, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	48, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
+	49, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
 	6,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	5,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	42, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	43, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
 	2,  // 9: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	47, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
+	48, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
 	6,  // 11: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	49, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
-	12, // 13: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
-	43, // 14: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
-	13, // 15: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	48, // 16: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	48, // 17: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
-	48, // 18: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
-	10, // 19: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
-	11, // 20: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
-	16, // 21: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	48, // 22: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	48, // 23: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
-	19, // 24: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	48, // 25: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 26: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	20, // 27: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	48, // 28: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	34, // 29: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	41, // 30: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	33, // 31: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	32, // 32: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	29, // 33: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
-	27, // 34: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
-	28, // 35: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
-	48, // 36: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
-	30, // 37: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
-	31, // 38: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
-	48, // 39: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
-	48, // 40: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
-	48, // 41: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
-	48, // 42: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	48, // 43: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	44, // 44: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	48, // 45: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
-	48, // 46: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	48, // 47: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	36, // 48: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	37, // 49: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	38, // 50: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	35, // 51: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	48, // 52: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	48, // 53: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	39, // 54: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	45, // 55: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	48, // 56: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	39, // 57: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	46, // 58: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	48, // 59: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	48, // 60: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	40, // 61: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
-	48, // 62: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 63: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 64: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 65: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	25, // 66: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	17, // 67: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	10, // 68: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	14, // 69: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	21, // 70: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	23, // 71: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 72: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 73: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	26, // 74: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	18, // 75: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	11, // 76: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	15, // 77: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	22, // 78: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	24, // 79: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	72, // [72:80] is the sub-list for method output_type
-	64, // [64:72] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	50, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	13, // 13: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
+	12, // 14: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
+	44, // 15: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	14, // 16: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
+	49, // 17: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	49, // 18: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	49, // 19: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
+	10, // 20: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
+	11, // 21: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
+	17, // 22: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
+	49, // 23: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	49, // 24: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
+	20, // 25: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	49, // 26: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,  // 27: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	21, // 28: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	49, // 29: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	35, // 30: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	42, // 31: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	34, // 32: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	33, // 33: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	30, // 34: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	28, // 35: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
+	29, // 36: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
+	49, // 37: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
+	31, // 38: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	32, // 39: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	49, // 40: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	49, // 41: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	49, // 42: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	49, // 43: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	49, // 44: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	45, // 45: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	49, // 46: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
+	49, // 47: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	49, // 48: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	37, // 49: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	38, // 50: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	39, // 51: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	36, // 52: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	49, // 53: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	49, // 54: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	40, // 55: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	46, // 56: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	49, // 57: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	40, // 58: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	47, // 59: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	49, // 60: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	49, // 61: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	41, // 62: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
+	49, // 63: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 64: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 65: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 66: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	26, // 67: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	18, // 68: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	10, // 69: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	15, // 70: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	22, // 71: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	24, // 72: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 73: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 74: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	27, // 75: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	19, // 76: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	11, // 77: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	16, // 78: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	23, // 79: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	25, // 80: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	73, // [73:81] is the sub-list for method output_type
+	65, // [65:73] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -4378,21 +4677,28 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		(*LookupRequest_PodIp)(nil),
 		(*LookupRequest_Pid)(nil),
 		(*LookupRequest_Cgroup)(nil),
+		(*LookupRequest_CgroupId)(nil),
+		(*LookupRequest_Netns)(nil),
+		(*LookupRequest_Mntns)(nil),
+		(*LookupRequest_Pidns)(nil),
+		(*LookupRequest_Cgroupns)(nil),
+		(*LookupRequest_LogPath)(nil),
+		(*LookupRequest_Self)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13].OneofWrappers = []any{
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14].OneofWrappers = []any{
 		(*LookupStreamResponse_Answer)(nil),
 		(*LookupStreamResponse_Error)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   45,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -59,12 +59,13 @@ type PodConfigClient interface {
 	// RESOURCE_EXHAUSTED if there are too many lists at a time, UNAVAILABLE if the directory
 	// can't be read.
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
-	// Lookup returns which pod and which container a container ID, a pod UID or IP, a process
-	// or a cgroup belongs to.
+	// Lookup returns which pod and which container a container ID, a pod UID or IP, a process,
+	// a cgroup, a namespace or a log belongs to.
 	//
 	// Errors: INVALID_ARGUMENT if a field is invalid, NOT_FOUND if there is no such container,
 	// pod or process, RESOURCE_EXHAUSTED if too many lookups wait, UNAVAILABLE if the answer is
-	// not known yet, or requires a container runtime and there is none.
+	// not known yet, UNIMPLEMENTED if it requires what the daemon does not have, such as a
+	// container runtime.
 	Lookup(ctx context.Context, in *LookupRequest, opts ...grpc.CallOption) (*LookupResponse, error)
 	// LookupStream answers queries until the client closes its side. A query that does not
 	// wait is answered before the next query is read. A query that waits is answered when its
@@ -212,12 +213,13 @@ type PodConfigServer interface {
 	// RESOURCE_EXHAUSTED if there are too many lists at a time, UNAVAILABLE if the directory
 	// can't be read.
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
-	// Lookup returns which pod and which container a container ID, a pod UID or IP, a process
-	// or a cgroup belongs to.
+	// Lookup returns which pod and which container a container ID, a pod UID or IP, a process,
+	// a cgroup, a namespace or a log belongs to.
 	//
 	// Errors: INVALID_ARGUMENT if a field is invalid, NOT_FOUND if there is no such container,
 	// pod or process, RESOURCE_EXHAUSTED if too many lookups wait, UNAVAILABLE if the answer is
-	// not known yet, or requires a container runtime and there is none.
+	// not known yet, UNIMPLEMENTED if it requires what the daemon does not have, such as a
+	// container runtime.
 	Lookup(context.Context, *LookupRequest) (*LookupResponse, error)
 	// LookupStream answers queries until the client closes its side. A query that does not
 	// wait is answered before the next query is read. A query that waits is answered when its

@@ -43,6 +43,9 @@ type LookupPod struct {
 	Phase       string   `json:"phase,omitempty"`
 	PodIPs      []string `json:"podIPs,omitempty"`
 	HostNetwork bool     `json:"hostNetwork,omitempty"`
+	// Secondary is true if the IP of the query is none of the pod's status, but one that
+	// the annotation k8s.v1.cni.cncf.io/network-status has, for example from Multus.
+	Secondary bool `json:"secondary,omitempty"`
 	// StatusBy says by whom the status of the pod is, if the query is for a UID: kubelet, kubeletBefore (the kubelet is
 	// away, and its last status stands), mirrorPod, runtime (computed from the state of the containers), or source (the
 	// pod came with it).
@@ -59,9 +62,10 @@ type LookupPod struct {
 
 // LookupContainer is a container or sandbox of the container runtime.
 type LookupContainer struct {
+	// ID is the ID of the container. It is empty if only a log is known of the container.
 	ID string `json:"id"`
-	// Name is the name of the container. It is empty for a sandbox, and if only the cgroup
-	// of a process is known of the container.
+	// Name is the name of the container. It is empty for a sandbox, and if only its cgroup
+	// is known of the container.
 	Name    string `json:"name,omitempty"`
 	Sandbox bool   `json:"sandbox,omitempty"`
 	// State is created, running, exited or unknown. It is empty if the runtime does not
@@ -76,4 +80,19 @@ type LookupContainer struct {
 	// Ended is the time at which a container that the runtime removed had ended, as the runtime
 	// says. If the runtime does not say so, it is when the daemon observed that it was removed.
 	Ended *time.Time `json:"ended,omitempty"`
+	// SandboxID is the ID of the sandbox of the container, or of the sandbox itself.
+	SandboxID string `json:"sandboxID,omitempty"`
+	// PID is the first process of a running container, in the PID namespace of the daemon.
+	// StartTime is its start time: field 22 of /proc/PID/stat. What follows is of this
+	// process, at most a second ago. What is not known is 0 or empty.
+	PID       int    `json:"pid,omitempty"`
+	StartTime uint64 `json:"startTime,omitempty"`
+	// Cgroup is the path of the cgroup of the container. CgroupID is its ID with cgroup v2.
+	Cgroup   string `json:"cgroup,omitempty"`
+	CgroupID uint64 `json:"cgroupID,omitempty"`
+	// NetNS, MntNS, PidNS and CgroupNS are the inodes of its namespaces.
+	NetNS    uint64 `json:"netns,omitempty"`
+	MntNS    uint64 `json:"mntns,omitempty"`
+	PidNS    uint64 `json:"pidns,omitempty"`
+	CgroupNS uint64 `json:"cgroupns,omitempty"`
 }

@@ -51,7 +51,7 @@ func group(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 		p.Source = cmp.Or(p.Source, s.GetAnnotations()[config.ConfigSourceAnnotationKey])
 		bySandbox[s.GetId()] = p
 		p.Containers = append(p.Containers, pleg.Container{
-			ID: s.GetId(), Sandbox: true, State: sandboxState(s.GetState()),
+			ID: s.GetId(), Sandbox: true, SandboxID: s.GetId(), State: sandboxState(s.GetState()),
 			Attempt: m.GetAttempt(), CreatedAt: time.Unix(0, s.GetCreatedAt()),
 		})
 	}
@@ -64,7 +64,7 @@ func group(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Containe
 			continue // it belongs to no pod
 		}
 		p.Containers = append(p.Containers, pleg.Container{
-			ID: c.GetId(), Name: c.GetMetadata().GetName(), State: containerState(c.GetState()),
+			ID: c.GetId(), Name: c.GetMetadata().GetName(), SandboxID: c.GetPodSandboxId(), State: containerState(c.GetState()),
 			Attempt: c.GetMetadata().GetAttempt(), CreatedAt: time.Unix(0, c.GetCreatedAt()),
 		})
 	}
@@ -118,13 +118,13 @@ func convertEvent(e *runtimeapi.ContainerEventResponse) (pleg.RuntimeEvent, bool
 		UID: types.UID(uidOf(m, s.GetId())), Namespace: m.GetNamespace(), Name: m.GetName(),
 		Source: s.GetAnnotations()[config.ConfigSourceAnnotationKey],
 		Containers: []pleg.Container{{
-			ID: s.GetId(), Sandbox: true, State: sandboxState(s.GetState()),
+			ID: s.GetId(), Sandbox: true, SandboxID: s.GetId(), State: sandboxState(s.GetState()),
 			Attempt: m.GetAttempt(), CreatedAt: time.Unix(0, s.GetCreatedAt()),
 		}},
 	}
 	for _, c := range e.GetContainersStatuses() {
 		container := pleg.Container{
-			ID: c.GetId(), Name: c.GetMetadata().GetName(), State: containerState(c.GetState()),
+			ID: c.GetId(), Name: c.GetMetadata().GetName(), SandboxID: s.GetId(), State: containerState(c.GetState()),
 			Attempt: c.GetMetadata().GetAttempt(), CreatedAt: time.Unix(0, c.GetCreatedAt()), StartedAt: timeOf(c.GetStartedAt()),
 		}
 		if container.State == pleg.StateExited {

@@ -27,8 +27,9 @@ type Conn struct {
 	// local is the address of the listener. The address of the connection itself can be the
 	// temporary name of the socket.
 	local net.Addr
-	// peer is its client.
-	peer Peer
+	// peer is its client, which was connected at a time.
+	peer      Peer
+	connected time.Time
 	// refusal is the reason why only health is served; nil for a connection within the limits.
 	refusal error
 	release func()
@@ -64,7 +65,7 @@ type Conn struct {
 // newConn returns a connection of a listener with that address. release gives back its
 // place.
 func newConn(conn net.Conn, local net.Addr, refusal error, release func()) *Conn {
-	c := &Conn{Conn: conn, local: local, peer: peerOf(conn), refusal: refusal, release: sync.OnceFunc(release)}
+	c := &Conn{Conn: conn, local: local, peer: peerOf(conn), connected: time.Now(), refusal: refusal, release: sync.OnceFunc(release)}
 	c.flushed.L = &c.mu
 	c.begun = make(chan struct{})
 	return c

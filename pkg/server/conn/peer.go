@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -97,6 +98,16 @@ func NetworkPeer(ip netip.Addr) Peer {
 	}
 	network, err := ip.Prefix(bits)
 	return Peer{known: err == nil, network: network}
+}
+
+// Process returns the process that connected to a unix socket, and a time at which it had. PID 0 is a process outside of the PID
+// namespace of the daemon. It returns false for another connection.
+func Process(ctx context.Context) (pid int32, connected time.Time, ok bool) {
+	c := From(ctx)
+	if c == nil || !c.peer.process() {
+		return 0, time.Time{}, false
+	}
+	return c.peer.pid, c.connected, true
 }
 
 // HTTPClient returns the client of an HTTP request.

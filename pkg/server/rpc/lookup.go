@@ -144,16 +144,22 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 	response := &v1alpha1.LookupResponse{
 		Instance: answer.Instance, Revision: answer.Revision, Pods: make([]*v1alpha1.LookupPod, len(answer.Pods)),
 	}
+	if h := answer.Host; h != nil {
+		response.Host = &v1alpha1.LookupHost{Namespace: h.Namespace, Pods: uint32(h.Pods)}
+	}
 	for i := range answer.Pods {
 		p := &answer.Pods[i]
 		pod := &v1alpha1.LookupPod{
 			Namespace: p.Namespace, Name: p.Name, Uid: p.UID, Labels: p.Labels, Source: p.Source, Revision: p.Revision,
 			Phase: p.Phase, PodIps: p.PodIPs, HostNetwork: p.HostNetwork, Ended: timestamp(p.Ended), StatusBy: p.StatusBy,
+			Secondary: p.Secondary,
 		}
 		if c := p.Container; c != nil {
 			pod.Container = &v1alpha1.LookupContainer{
 				Id: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State, ExitCode: c.ExitCode,
 				Restarts: uint32(c.Restarts), Started: timestamp(c.Started), Ended: timestamp(c.Ended),
+				SandboxId: c.SandboxID, Pid: int32(c.PID), StartTime: c.StartTime, Cgroup: c.Cgroup, CgroupId: c.CgroupID,
+				Netns: c.NetNS, Mntns: c.MntNS, Pidns: c.PidNS, Cgroupns: c.CgroupNS,
 			}
 		}
 		if p.Pod != nil {

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
@@ -53,11 +55,16 @@ var ErrNoLookup = errors.New("this server answers no lookups")
 // ErrStopping is the answer to a request that the end of the server interrupts.
 var ErrStopping = errors.New("podconfigd is stopping")
 
-// Admit counts a query that waits or requests pods against the limits. The caller calls release after the
+// Admit counts a query that waits or requests pods against the limits. It sets the process of the client in a query for the client. The caller calls release after the
 // answer. The error has a status, or is ErrNoLookup.
 func (b *Backend) Admit(ctx context.Context, query *lookup.Query) (release func(), err error) {
 	if b.Lookup == nil {
 		return nil, ErrNoLookup
+	}
+	if query.Self {
+		if err := ofClient(ctx, query); err != nil {
+			return nil, err
+		}
 	}
 	var taken []func()
 	release = func() {
@@ -80,4 +87,17 @@ func (b *Backend) Admit(ctx context.Context, query *lookup.Query) (release func(
 		taken = append(taken, giveBack)
 	}
 	return release, nil
+}
+
+// ofClient sets the process of the client in a query for the client.
+func ofClient(ctx context.Context, query *lookup.Query) error {
+	pid, connected, ok := conn.Process(ctx)
+	switch {
+	case !ok:
+		return failure.New(http.StatusBadRequest, "looking up the client: its process is not known over TCP: ask on the unix socket")
+	case pid == 0:
+		return failure.New(http.StatusNotImplemented, "looking up the client: it is outside of podconfigd's PID namespace: run podconfigd in that of the host")
+	}
+	query.Client, query.Connected = pid, connected
+	return nil
 }

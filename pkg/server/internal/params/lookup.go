@@ -15,14 +15,14 @@ import (
 // ParseLookup parses the query of /v1alpha1/lookup.
 func ParseLookup(raw string) (*lookup.Query, error) {
 	q, err := parseQuery(raw, "containerID", "podUID", "podIP", "pid", "cgroup",
-		"cgroupID", "netns", "mntns", "pidns", "cgroupns", "startTime", "wait", "pods")
+		"cgroupID", "netns", "mntns", "pidns", "cgroupns", "logPath", "self", "startTime", "wait", "pods")
 	if err != nil {
 		return nil, err
 	}
 	v := q.values
 	l := &lookup.Query{
-		ContainerID: v["containerID"], PodUID: types.UID(v["podUID"]), PodIP: v["podIP"], Cgroup: v["cgroup"],
-		Pods: q.bool("pods", false),
+		ContainerID: v["containerID"], PodUID: types.UID(v["podUID"]), PodIP: v["podIP"], Cgroup: v["cgroup"], LogPath: v["logPath"],
+		Self: q.bool("self", false), Pods: q.bool("pods", false),
 	}
 	if s := v["pid"]; s != "" {
 		if l.PID, err = strconv.ParseInt(s, 10, 64); err != nil || l.PID == 0 {
@@ -63,6 +63,7 @@ func (q *query) id(name string) uint64 {
 // lookupFields has the names of fields that differ from the parameters of HTTP.
 var lookupFields = map[string]string{
 	"containerID": "container_id", "podUID": "pod_uid", "podIP": "pod_ip", "startTime": "start_time",
+	"cgroupID": "cgroup_id", "logPath": "log_path",
 	"": "target",
 }
 
@@ -72,6 +73,8 @@ func Lookup(request *v1alpha1.LookupRequest) (*lookup.Query, error) {
 	l := &lookup.Query{
 		ContainerID: request.GetContainerId(), PodUID: types.UID(request.GetPodUid()), PodIP: request.GetPodIp(),
 		PID: int64(request.GetPid()), Cgroup: request.GetCgroup(),
+		CgroupID: request.GetCgroupId(), LogPath: request.GetLogPath(), Self: request.GetSelf(),
+		NetNS: request.GetNetns(), MntNS: request.GetMntns(), PidNS: request.GetPidns(), CgroupNS: request.GetCgroupns(),
 		StartTime: request.GetStartTime(), Pods: request.GetPods(),
 	}
 	if wait := request.GetWait(); wait != nil {

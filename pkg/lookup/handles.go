@@ -1,0 +1,138 @@
+package lookup
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// handles are what the kernel knows a container by. What is not known is zero.
+type handles struct {
+	// first is the first process of the container.
+	first process
+	// cgroup is the path of the cgroup of the container, and cgroupID its ID.
+	cgroup     string
+	cgroupID   uint64
+	namespaces [kinds]uint64
+	// read is when they were read.
+	read time.Time
+}
+
+// addHandles adds to an answer what the kernel knows its containers by. The error is the cause of the context.
+func (l *Lookup) addHandles(ctx context.Context, answer *v1alpha1.Lookup) error {
+	for i := range answer.Pods {
+		c := answer.Pods[i].Container
+		if c == nil || c.ID == "" || c.Ended != nil || c.State == pleg.StateCreated.String() || c.State == pleg.StateExited.String() {
+			continue // it has no process
+		}
+		h, err := l.handlesOf(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if h == nil {
+			continue
+		}
+		c.PID, c.StartTime, c.Cgroup, c.CgroupID = h.first.pid, h.first.start, h.cgroup, h.cgroupID
+		c.NetNS, c.MntNS, c.PidNS, c.CgroupNS = h.namespaces[netNS], h.namespaces[mntNS], h.namespaces[pidNS], h.namespaces[cgroupNS]
+	}
+	return nil
+}
+
+// handlesOf returns the handles of a container, or nil if none of its processes is known. They were read at most the time fresh
+// ago. If the processes have not been read for that time, handlesOf reads them for a container that is not known.
+func (l *Lookup) handlesOf(ctx context.Context, id string) (*handles, error) {
+	var before *processes
+	for _, at := range []time.Time{{}, time.Now().Add(-fresh)} {
+		all, err := l.processes.since(ctx, at, false)
+		if err != nil {
+			return nil, err
+		}
+		if all == before {
+			break
+		}
+		if h := l.heldBy(all, id); h != nil {
+			return h, nil
+		}
+		before = all
+	}
+	return nil, nil //nolint:nilnil // they are not known
+}
+
+// heldBy returns the handles of the first process of a container that still runs, or nil.
+func (l *Lookup) heldBy(all *processes, id string) *handles {
+	if h, ok := all.handles.Load(id); ok && time.Since(h.(*handles).read) < fresh { //nolint:forcetypeassert // it has only these
+		return h.(*handles) //nolint:forcetypeassert // as before
+	}
+	found := slices.DeleteFunc(slices.Clone(all.byContainer[id]), func(p process) bool { return !l.isOf(p, id) })
+	slices.SortFunc(found, func(a, b process) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)) })
+	for _, p := range found {
+		if h := l.readHandles(p, id); h != nil {
+			all.handles.Store(id, h)
+			return h
+		}
+	}
+	return nil
+}
+
+// isOf reports whether a process is in a container that its cgroup names. A container that may write below its own cgroup can
+// give a cgroup there the name of another one: see findContainer.
+func (l *Lookup) isOf(p process, id string) bool {
+	for _, c := range p.cgroup.containers {
+		var recorded pleg.Found
+		ok := false
+		if l.runtime != nil && c.ID != "" {
+			recorded, ok = l.runtime.FindContainer(c.ID)
+		}
+		switch {
+		case c.ID == id:
+			return !ok || c.PodUID == "" || c.PodUID == recorded.UID
+		case ok, c.PodUID != "" && l.knows(c.PodUID):
+			return false
+		}
+	}
+	return false
+}
+
+// readHandles reads the handles of a container from its first process. It returns nil if the process has ended.
+func (l *Lookup) readHandles(p process, id string) *handles {
+	h := &handles{first: p, read: time.Now()}
+	for k := range kind(kinds) {
+		h.namespaces[k], _ = readNamespace(filepath.Join(l.proc, strconv.Itoa(p.pid)), k) // 0 if podconfigd may not read it
+	}
+	var isV2 bool
+	if h.cgroup, isV2 = cgroupOfContainer(p.cgroup.text, id); isV2 {
+		h.cgroupID = l.cgroups.id(h.cgroup)
+	}
+	if !p.same(l.proc) { // read last: all is of this process
+		return nil
+	}
+	return h
+}
+
+// cgroupOfContainer returns the path of the cgroup of a container, without cgroups that are below it, from the lines of
+// /proc/PID/cgroup. It is that of version 2 if the container has one.
+func cgroupOfContainer(lines, id string) (path string, isV2 bool) {
+	for line := range strings.Lines(lines) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		before, after, found := strings.Cut(parts[2], id)
+		if !found {
+			continue
+		}
+		after, _, _ = strings.Cut(after, "/") // .scope
+		path, isV2 = before+id+after, parts[1] == ""
+		if isV2 {
+			return path, true
+		}
+	}
+	return path, false
+}
