@@ -42,12 +42,17 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lookup PID|CONTAINER-ID|IP|UID|CGROUP|POD",
 		Short: "Show which pod and container a process, an ID or an IP belongs to",
-		Long: `Show which pod and container a process, a container ID, an IP, a pod UID or a cgroup
-belongs to.
+		Long: `Show which pod and container a process, a container ID, an IP, a pod UID, a cgroup, a
+namespace or a log belongs to.
 
 The form of the argument decides: a number is a process in the PID namespace of the daemon,
 a path is a cgroup, and so on. Use --by if the form is ambiguous. A container ID can be
 shortened if the container is in the runtime, as crictl prints it.
+
+What the kernel knows a container by has its kind in front: cgroup:ID, and netns:INODE,
+mntns:INODE, pidns:INODE and cgroupns:INODE, as in /proc/PID/ns. The log of a container is
+log:PATH, with a path below /var/log/pods or /var/log/containers. "self" is the command itself,
+if it runs in a container.
 
 An argument that is none of these can also be a pod, as NAME or NAMESPACE/NAME. The name of a
 static pod can be that in its manifest, without the name of the node. An exact name wins.
@@ -58,6 +63,10 @@ Containers and pods that ended are known for a minute.`,
 
   # Show the pod of a container, and wait for it if it is about to start
   podconfigctl lookup --wait 2s containerd://3f5a0c2d9b1e
+
+  # Show the pod of a network namespace, and that of a log
+  podconfigctl lookup netns:4026532567
+  podconfigctl lookup log:/var/log/pods/default_web_2d45a1/app/0.log
 
   # Show all pods on the network of the host, as JSON
   podconfigctl lookup -o json 192.168.0.10`,
@@ -130,6 +139,9 @@ func (o *Options) isPod(ctx context.Context, c *client.Client) (*v1.Pod, error) 
 	if o.by == "pod" {
 		return o.Find(ctx, c)
 	}
+	if _, handle, _ := handleQuery(o.Pod); handle && o.by == "" {
+		return nil, nil //nolint:nilnil // it is not a pod
+	}
 	if form := formOf(o.Pod); o.by != "" || form != "container" && form != "cgroup" || notPod().MatchString(o.Pod) {
 		return nil, nil //nolint:nilnil // it is not a pod
 	}
@@ -147,6 +159,9 @@ var uid = lazyregexp.New(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^
 func lookupQuery(by, arg string) (client.LookupQuery, error) {
 	if strings.TrimSpace(arg) == "" {
 		return client.LookupQuery{}, errors.New("the argument is empty: expected PID, CONTAINER-ID, IP, UID, CGROUP or POD; see \"podconfigctl lookup --help\"")
+	}
+	if query, ok, err := handleQuery(arg); ok && by == "" {
+		return query, err
 	}
 	switch cmp.Or(by, formOf(arg)) {
 	case "pid":
@@ -234,6 +249,9 @@ func printLookup(w io.Writer, output string, found *v1alpha1.Lookup) error {
 			}
 		}
 		return nil
+	}
+	if found.Host != nil {
+		return printHost(w, found.Host)
 	}
 	header := []string{"NAMESPACE", "POD", "CONTAINER", "STATE", "SOURCE"}
 	if output == "wide" {
