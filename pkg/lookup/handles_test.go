@@ -187,6 +187,21 @@ func TestNamespacesOfTheHost(t *testing.T) {
 		hostNetwork.Spec.HostNetwork = true
 		n.deliver(config.UPDATE, "file", hostNetwork)
 		host("&{Namespace:netns Pods:1} 0 true", Query{NetNS: 10})
+
+		// They are those of podconfigd, unless it runs in a container.
+		self := func(cgroup string) {
+			n.t.Helper()
+			_ = os.RemoveAll(filepath.Join(n.proc, "self"))
+			n.run(7, fakeProcess{7, cgroup, [4]int{90, 11, 92, 93}})
+			if err := os.Rename(filepath.Join(n.proc, "7"), filepath.Join(n.proc, "self")); err != nil {
+				n.t.Fatal(err)
+			}
+		}
+		self("/system.slice/podconfigd.service")
+		host("&{Namespace:pidns Pods:0} 0 true", Query{PidNS: 92})
+		n.expect("looking up mntns 11: no process in a container has it", Query{MntNS: 11})
+		self(cgroupOf("agent", strings.Repeat("e", 64)))
+		n.expect("looking up pidns 92: no process in a container has it", Query{PidNS: 92})
 	})
 }
 

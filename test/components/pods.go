@@ -13,7 +13,15 @@ import (
 // returns its ID.
 func (r *Runtime) Sandbox(tb testing.TB, name, uid string) string {
 	tb.Helper()
-	resp, err := r.CRI.RunPodSandbox(tb.Context(), &runtimeapi.RunPodSandboxRequest{Config: sandboxConfig(name, uid)})
+	return r.SandboxIn(tb, name, uid, "")
+}
+
+// SandboxIn starts a sandbox as Sandbox does, with the cgroup of the pod.
+func (r *Runtime) SandboxIn(tb testing.TB, name, uid, cgroup string) string {
+	tb.Helper()
+	config := sandboxConfig(name, uid)
+	config.Linux.CgroupParent = cgroup
+	resp, err := r.CRI.RunPodSandbox(tb.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
 	if err != nil {
 		tb.Fatalf("running sandbox %s: %v", name, err)
 	}
