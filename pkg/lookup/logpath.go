@@ -12,7 +12,6 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/printable"
-	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // logFile is what the path of a log names: a container of a pod, or the link to its log.
@@ -98,30 +97,39 @@ func (l *Lookup) findLog(q *Query, log *logFile, f *finding) {
 		return p.Namespace != log.pod.Namespace || p.Name != log.pod.Name
 	})
 	for i := range f.answer.Pods {
-		f.answer.Pods[i].Container = l.ofLog(log)
+		p := &f.answer.Pods[i]
+		var older bool
+		p.Container, older = l.ofLog(log)
+		if p.Container == nil {
+			p.Container = &v1alpha1.LookupContainer{Name: log.container, Restarts: log.restarts}
+			if l.runtime != nil && p.Ended == nil && !older {
+				f.ids = append(f.ids, string(log.uid))
+			}
+		}
 	}
 }
 
-// ofLog returns the container of a log: as the runtime has it, or as the path names it.
-func (l *Lookup) ofLog(log *logFile) *v1alpha1.LookupContainer {
-	named := &v1alpha1.LookupContainer{Name: log.container, Restarts: log.restarts}
+// ofLog returns the container of a log as the runtime has it, or nil. It is older if the runtime has only later ones with its name.
+func (l *Lookup) ofLog(log *logFile) (found *v1alpha1.LookupContainer, older bool) {
 	if l.runtime == nil {
-		return named
+		return nil, false
 	}
 	pod, _ := l.runtime.Pod(log.uid)
 	if pod == nil || pod.Namespace != log.pod.Namespace || pod.Name != log.pod.Name {
-		return named
+		return nil, false
 	}
-	i := slices.IndexFunc(pod.Containers, func(c pleg.Container) bool {
-		return !c.Sandbox && c.Name == log.container && int(c.Attempt) == log.restarts
-	})
-	if i < 0 {
-		return named
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if c.Sandbox || c.Name != log.container {
+			continue
+		}
+		recorded, ok := l.runtime.FindContainer(c.ID)
+		if ok && int(c.Attempt) == log.restarts {
+			return container(&recorded), false
+		}
+		older = older || int(c.Attempt) > log.restarts
 	}
-	if recorded, ok := l.runtime.FindContainer(pod.Containers[i].ID); ok {
-		return container(&recorded)
-	}
-	return named
+	return nil, older
 }
 
 // unknownLog says why the pod of a log is not known.

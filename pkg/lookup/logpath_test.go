@@ -58,11 +58,24 @@ func TestLogs(t *testing.T) {
 			log := parseLog(path)
 			n.expect("looking up log "+path+": no pod "+log.pod.String()+" with UID "+string(log.uid)+" is known", Query{LogPath: path, Wait: time.Second})
 		}
+		// The container is recorded later, and then a later one with its name.
+		n.runtime.set("web", "web", sandboxID+" - running", appID+" app running", sideID+" side running", strings.Repeat("e", 64)+" new created")
+		n.expect("file web new created", Query{LogPath: dir + "/new/0.log", Wait: time.Minute})
+		n.runtime.set("web", "web", sandboxID+" - running", strings.Repeat("f", 64)+" app running")
+		n.runtime.mu.Lock()
+		n.runtime.pods[len(n.runtime.pods)-1].Containers[1].Attempt = 3
+		n.runtime.mu.Unlock()
+		n.expect("file web app running", Query{LogPath: dir + "/app/3.log", Wait: time.Minute})
+		began := time.Now()
+		n.expect("file web app ?", Query{LogPath: dir + "/app/0.log", Wait: time.Minute})
+		if took := time.Since(began); took != 0 {
+			n.t.Errorf("the log of a container that is gone took %v", took)
+		}
 		n.runtime.set("stray", "stray", sideID+" side running")
 		n.find(Query{ContainerID: "none", Wait: time.Second}) // lists
 		n.expect("orphan stray side running", Query{LogPath: "/var/log/pods/default_stray_stray/side/0.log"})
 		n.deliver(config.REMOVE, "file", pod("web"))
-		n.expect("file web ended app running", Query{LogPath: dir + "/app/0.log"})
+		n.expect("file web ended app running", Query{LogPath: dir + "/app/3.log", Wait: time.Minute})
 	})
 }
 

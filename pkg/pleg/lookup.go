@@ -70,8 +70,8 @@ func (g *Generator) Behind(at time.Time) error {
 	return g.state.behind(at)
 }
 
-// Await returns a channel that is closed when a container, a sandbox or a pod with one of the IDs is recorded. The runtime is
-// listed at once, or as soon as demandPause allows. The caller must call stop.
+// Await returns a channel that is closed when a container or a sandbox with one of the IDs is recorded, or a container of a pod
+// with one of them changes. The runtime is listed at once, or as soon as demandPause allows. The caller must call stop.
 func (g *Generator) Await(ids ...string) (recorded <-chan struct{}, stop func()) {
 	g.mu.Lock()
 	w := g.records.awaited.Add(ids...)

@@ -133,13 +133,14 @@ func sortChanges(changes []change) {
 // requested.
 func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time) (events []*PodLifecycleEvent) {
 	rec := r.pods[uid]
+	if len(changes) > 0 {
+		defer r.awaited.Wake(string(uid))
+	} else if rec == nil {
+		return nil
+	}
 	if rec == nil {
-		if len(changes) == 0 {
-			return nil
-		}
 		rec = &record{uid: uid, since: at, containers: make(map[string]*known)}
 		r.pods[uid] = rec
-		defer r.awaited.Wake(string(uid))
 	}
 	if pod != nil {
 		rec.namespace, rec.name, rec.source = pod.Namespace, pod.Name, cmp.Or(pod.Source, rec.source)
