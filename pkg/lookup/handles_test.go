@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -256,5 +257,35 @@ func TestHandlesByView(t *testing.T) {
 				t.Errorf("%+v: got %q, want %q", q, got, want)
 			}
 		}
+	})
+}
+
+// 10,000 handles of 250 pods take at most 8 MB. The test has a fifth of them.
+func TestMemoryOfHandles(t *testing.T) {
+	onNode(t, false, func(n *node) {
+		const pods, containers, most = 50, 10, 8 << 20 / 5 // each container has four namespaces
+		ids := make([]string, pods*containers)
+		for i := range ids {
+			ids[i] = fmt.Sprintf("%064x", i)
+			slice := fmt.Sprintf("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod01234567_89ab_cdef_0123_%012x.slice", i/containers)
+			n.run(1000+i, fakeProcess{uint64(i), slice + "/cri-containerd-" + ids[i] + ".scope", [4]int{5*i + 1, 5*i + 2, 5*i + 3, 5*i + 4}})
+		}
+		heap := func() int64 {
+			var stats runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&stats)
+			return int64(stats.HeapAlloc)
+		}
+		before := heap()
+		for _, id := range ids {
+			if h, err := n.handlesOf(n.t.Context(), id); err != nil || h == nil {
+				t.Fatalf("%s: %v, %v", id, h, err)
+			}
+		}
+		took := heap() - before
+		if t.Logf("%d kB", took>>10); took > most {
+			t.Errorf("%d handles take %d bytes, at most %d are allowed", len(ids)*4, took, most)
+		}
+		runtime.KeepAlive(n)
 	})
 }
