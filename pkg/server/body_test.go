@@ -120,19 +120,3 @@ func TestRefusalsAfterAStandstill(t *testing.T) {
 		t.Errorf("a connection beyond the limit: %d", got)
 	}
 }
-
-// A review is answered too if its body does not come, before the client must have read the
-// answer.
-func TestReviewsWithoutABodyAreAnswered(t *testing.T) {
-	t.Parallel() // it waits
-	d := serveWithLimits(t, journal.Options{}, conn.Limits{ListTimeout: 30 * time.Second})
-	answers := make(map[string]func() int)
-	for _, body := range []string{"Content-Length: 100\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n5\r\n{"} {
-		answers[body] = ask(t, d.dial(t), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
-	}
-	for body, answer := range answers {
-		if got := answer(); got != http.StatusBadRequest {
-			t.Errorf("%q: %d", body, got)
-		}
-	}
-}

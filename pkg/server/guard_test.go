@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/test/testutil"
@@ -279,7 +280,7 @@ func TestRequestsBeyondTheLimitThatNobodyReads(t *testing.T) {
 	calls := &s.server.limits.Remote.Calls
 	c := s.dialH2(t, 0)
 	for i := range uint32(fewestOpenCalls) {
-		c.open(2*i+1, false, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "content-type", "application/json")
+		c.call(2*i+1, podconfigd.PodConfig_Lookup_FullMethodName)
 	}
 	testutil.Until(t, "the requests are open", func() bool { return calls.InUse() == fewestOpenCalls })
 	const conns, streams = 4, 200

@@ -73,7 +73,7 @@ func (s *Server) handler(readOnly bool) http.Handler {
 		case post != nil:
 			post(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && kubeapi.Has(path):
-			s.kubeapi.Write(w, r)
+			kubeapi.Write(w, r)
 		case rest.OfKubelet(path):
 			rest.NotKubelet(w, r)
 		default:
@@ -95,8 +95,7 @@ const bodyWait = 100 * time.Millisecond
 // wellFormed refuses queries that are too long, and a GET or HEAD with a body: net/http
 // does not detect that a client has gone while the body of its request is missing. For other
 // methods over HTTP/1.1, net/http reads the body before it sends the answer. If the body does not
-// arrive soon, net/http sends the answer and closes the connection. A handler that reads the body sets
-// a later deadline. Over HTTP/2 it could not: a deadline that has passed can't be moved.
+// arrive soon, net/http sends the answer and closes the connection.
 //
 // It also tells the connection that a request has begun, and gives a request over HTTP/2 its own
 // deadlines.

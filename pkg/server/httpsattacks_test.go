@@ -18,7 +18,6 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/await"
@@ -122,50 +121,6 @@ func TestManyMessagesOverTLS(t *testing.T) {
 	}
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
-	}
-}
-
-// slowAuth is someAuth that takes longer than a body may that nobody reads. It says when it is done.
-type slowAuth struct {
-	someAuth
-	done chan struct{}
-}
-
-func (a slowAuth) Authenticate(r *http.Request) (user.Info, error) {
-	<-time.After(2 * bodyWait)
-	a.done <- struct{}{}
-	return a.someAuth.Authenticate(r)
-}
-
-// The body of a review may arrive after the client was authenticated, however long that took.
-func TestABodyThatArrivesAfterASlowAuthentication(t *testing.T) {
-	slow := slowAuth{done: make(chan struct{})}
-	s := serveHTTPSWith(t, slow, conn.Limits{})
-	review := `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"nonResourceAttributes":{"path":"/api","verb":"get"}}}`
-	for _, major := range []int{1, 2} {
-		t.Run(fmt.Sprintf("HTTP %d", major), func(t *testing.T) {
-			body, send := io.Pipe()
-			go func() {
-				<-slow.done
-				_, _ = io.WriteString(send, review)
-				_ = send.Close()
-			}()
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.address+"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Authorization", "Bearer all")
-			req.Header.Set("Content-Type", "application/json")
-			resp, err := s.client(t, major).Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			answer, err := io.ReadAll(resp.Body)
-			if err != nil || resp.StatusCode != http.StatusCreated || resp.ProtoMajor != major {
-				t.Errorf("%s: %s %v", resp.Status, answer, err)
-			}
-		})
 	}
 }
 

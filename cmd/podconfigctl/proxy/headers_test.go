@@ -98,17 +98,18 @@ func TestHeadersOfAnswers(t *testing.T) {
 // A trailer is a header that comes late.
 func TestTrailersDoNotPass(t *testing.T) {
 	g, address := proxiedGateway(t)
-	const chunks = "2\r\n{}\r\n0\r\nImpersonate-User: system:admin\r\nX-Remote-User: system:admin\r\n\r\n"
-	conn := dial(t, address)
-	defer conn.Close()
-	_, err := conn.Write([]byte("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews HTTP/1.1\r\nHost: 127.0.0.1\r\n" +
-		"Connection: close\r\nTransfer-Encoding: chunked\r\nTrailer: Impersonate-User, X-Remote-User\r\n\r\n" + chunks))
+	modern := &http.Transport{Protocols: new(http.Protocols)}
+	modern.Protocols.SetUnencryptedHTTP2(true)
+	defer modern.CloseIdleConnections()
+	r := request(t, http.MethodPost, "http://"+address+"/podconfigd.v1alpha1.PodConfig/List")
+	r.Header.Set("Content-Type", "application/grpc")
+	r.Body, r.ContentLength = io.NopCloser(strings.NewReader("{}")), -1
+	r.Trailer = http.Header{"Impersonate-User": {"system:admin"}, "X-Remote-User": {"system:admin"}}
+	resp, err := modern.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	_ = resp.Body.Close()
 	seen := g.take()
 	if len(seen) != 1 || seen[0].body != "{}" || len(seen[0].trailer) != 0 {
 		t.Errorf("got %v", seen)

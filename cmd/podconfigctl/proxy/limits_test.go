@@ -107,31 +107,25 @@ func TestConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-// Bodies have a largest size, whether they say it or not. Nothing of a larger one passes. However long a busy
+// Bodies have a largest size, whether they say it or not. None of them passes. However long a busy
 // machine takes for one, the proxy sees no time pass.
 func TestSizesOfBodies(t *testing.T) {
-	const review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	for _, test := range []struct {
 		path string
 		size int
 		want int
 	}{
-		{review, maxReview, http.StatusOK},
-		{review, maxReview + 1, http.StatusRequestEntityTooLarge},
-		{review, maxBody, http.StatusRequestEntityTooLarge},
 		{"/api/v1/pods", maxBody, http.StatusMethodNotAllowed},
 		{"/api/v1/pods", maxBody + 1, http.StatusRequestEntityTooLarge},
 	} {
 		t.Run(fmt.Sprintf("%s %d bytes", test.path, test.size), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				passed := make(chan int, 2)
 				l := inMemory(t, roundTripper(func(r *http.Request) (*http.Response, error) {
-					body, err := io.ReadAll(r.Body)
-					passed <- len(body)
-					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, err
+					t.Errorf("%s %s passes", r.Method, r.URL)
+					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 				}))
 				for _, modern := range []bool{true, false} {
-					sized := modern == (test.size == maxReview || test.size == maxBody+1) // each version with both, and a large body only once
+					sized := modern == (test.size == maxBody+1) // each version with both, and a large body only once
 					by := &http.Transport{DisableKeepAlives: true, Protocols: new(http.Protocols)}
 					by.DialContext = func(context.Context, string, string) (net.Conn, error) { return l.Dial() }
 					by.Protocols.SetHTTP1(!modern)
@@ -149,18 +143,6 @@ func TestSizesOfBodies(t *testing.T) {
 						t.Errorf("sized %v, HTTP/2 %v: %v", sized, modern, err)
 					}
 					by.CloseIdleConnections()
-				}
-				want := 0
-				if test.want == http.StatusOK {
-					want = 2
-				}
-				if len(passed) != want {
-					t.Errorf("%d bodies passed, want %d", len(passed), want)
-				}
-				for range len(passed) {
-					if n := <-passed; n != test.size {
-						t.Errorf("%d bytes passed", n)
-					}
 				}
 			})
 		})

@@ -8,7 +8,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,13 +33,10 @@ const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
-	// bodyTimeout is the time in which a client must send the body of a request. For a review, the
-	// daemon has a shorter one.
+	// bodyTimeout is the time in which a client must send the body of a request.
 	bodyTimeout = 15 * time.Second
-	// maxBody is the size up to which the body of a request is read. The body of a review is kept,
-	// up to maxReview, as in the daemon.
-	maxBody   = 32 << 20
-	maxReview = 64 << 10
+	// maxBody is the size up to which the body of a request is read.
+	maxBody = 32 << 20
 	// maxConnections is the number of open connections. Further ones wait. maxRequests is the number
 	// of requests at a time.
 	maxConnections = 512
@@ -123,30 +119,23 @@ func handler(daemon http.RoundTripper) http.Handler {
 	})
 }
 
-// readBody reads the body of a request, within limits of time and size. It keeps the body of a review. A
+// readBody reads the body of a request, within limits of time and size. A
 // client that still writes its body when its request is refused could see a broken connection instead of
 // the answer. A client that expects 100 Continue has not sent its body.
 func readBody(w http.ResponseWriter, r *http.Request) error {
-	if r.ContentLength == 0 || isCall(r) || !isReview(r) && r.Header.Get("Expect") != "" {
+	if r.ContentLength == 0 || isCall(r) || r.Header.Get("Expect") != "" {
 		return nil
-	}
-	kept, into, limit := new(bytes.Buffer), io.Discard, int64(maxBody)
-	if isReview(r) {
-		into, limit = kept, maxReview
 	}
 	deadline := http.NewResponseController(w)
 	_ = deadline.SetReadDeadline(time.Now().Add(bodyTimeout)) // if the connection is closed, reads fail too
-	_, err := io.Copy(into, http.MaxBytesReader(w, r.Body, limit))
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return fmt.Errorf("it is longer than %d bytes: %w", limit, err)
+		return fmt.Errorf("it is longer than %d bytes: %w", maxBody, err)
 	}
 	if err != nil {
 		return err
 	}
 	_ = deadline.SetReadDeadline(time.Time{}) // as above
-	if isReview(r) {
-		r.Body, r.ContentLength = io.NopCloser(kept), int64(kept.Len())
-	}
 	return nil
 }
 

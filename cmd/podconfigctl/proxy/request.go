@@ -35,13 +35,6 @@ var readingCalls = map[string]bool{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": true,
 }
 
-// reviews are the posts of the Kubernetes API that pass. With them, a client asks for its own access and its own user.
-var reviews = map[string]bool{
-	"/apis/authentication.k8s.io/v1/selfsubjectreviews":      true,
-	"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews": true,
-	"/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":  true,
-}
-
 // passingHeaders are the headers of a request that pass. All others are removed: with some of them, a
 // client could be another user for a gateway, or change the method or the path.
 var passingHeaders = []string{
@@ -118,9 +111,7 @@ func check(r *http.Request) (code int, why string) {
 		}
 	case isCall(r) && !readingCalls[path]:
 		return http.StatusForbidden, fmt.Sprintf("podconfigctl proxy only reads: send the call %s to the socket, or to the https address, of podconfigd", path)
-	case isCall(r), isReview(r):
-	case under(path, "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"):
-		return http.StatusNotFound, "the server could not find the requested resource: podconfigctl proxy passes only reviews of the own access"
+	case isCall(r):
 	case crictl.Instead(path) != "":
 		return http.StatusMethodNotAllowed, crictl.Instead(path)
 	case under(path, "/api/", "/apis/"):
@@ -138,10 +129,6 @@ func under(path string, prefixes ...string) bool {
 // isCall reports whether the request is a call of gRPC.
 func isCall(r *http.Request) bool {
 	return r.Method == http.MethodPost && r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
-}
-
-func isReview(r *http.Request) bool {
-	return r.Method == http.MethodPost && reviews[strings.TrimSuffix(r.URL.Path, "/")]
 }
 
 // marks are the characters of a path besides letters and digits: those of RFC 3986 without the

@@ -65,7 +65,7 @@ func handler(j *journal.Journal, change func(*API)) http.Handler {
 	served.Route(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && Has(r.URL.Path) {
-			served.Write(w, r)
+			Write(w, r)
 		} else {
 			mux.ServeHTTP(w, r)
 		}

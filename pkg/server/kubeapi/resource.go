@@ -2,7 +2,6 @@ package kubeapi
 
 import (
 	"net/http"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -138,12 +137,4 @@ func fieldsOf(object metav1.Object) fields.Set {
 		set["status.phase"] = string(object.Status.Phase)
 	}
 	return set
-}
-
-// resourceOf returns the resource of the name, or nil.
-func resourceOf(name string) *resource {
-	if i := slices.IndexFunc(resources, func(res *resource) bool { return res.Name == name }); i >= 0 {
-		return resources[i]
-	}
-	return nil
 }

@@ -61,3 +61,29 @@ func TestWritesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// kubectl logs and exec say what to use instead.
+func TestWhatOnlyAKubeletHas(t *testing.T) {
+	a := serve(t, journal.Options{})
+	const pod = "/api/v1/namespaces/default/pods/web"
+	for name, c := range map[string]struct {
+		method, path string
+		code         int
+		want         string
+	}{
+		"logs":          {http.MethodGet, pod + "/log", http.StatusNotFound, "for example crictl logs, or kubectl"},
+		"exec":          {http.MethodPost, pod + "/exec?command=ls", http.StatusMethodNotAllowed, "for example crictl exec, or kubectl"},
+		"exec by GET":   {http.MethodGet, pod + "/exec?command=ls", http.StatusNotFound, "for example crictl exec, or kubectl"},
+		"port-forward":  {http.MethodPost, pod + "/portforward", http.StatusMethodNotAllowed, "for example crictl port-forward, or kubectl"},
+		"other":         {http.MethodGet, pod + "/ephemeralcontainers", http.StatusNotFound, "podconfigd has namespaces, nodes"},
+		"of a service":  {http.MethodGet, "/api/v1/namespaces/default/services/web/log", http.StatusNotFound, "podconfigd has namespaces, nodes"},
+		"deeper":        {http.MethodGet, pod + "/log/x", http.StatusNotFound, "podconfigd has namespaces, nodes"},
+		"another write": {http.MethodPost, pod + "/eviction", http.StatusMethodNotAllowed, "change pods at their source"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, answer := a.do(t, c.method, c.path, "", "").read(t); code != c.code || !strings.Contains(answer, c.want) {
+				t.Errorf("%d %s", code, answer)
+			}
+		})
+	}
+}

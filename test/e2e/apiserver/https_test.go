@@ -96,14 +96,6 @@ func overHTTPS(t *testing.T, c *cluster) {
 	t.Run("client certificate", func(t *testing.T) { clientCertificate(t, s, c) })
 	t.Run("client-go", func(t *testing.T) { clientGo(t, s, d, tokens["pods"]) })
 	t.Run("curl", func(t *testing.T) { curl(t, s, ca, tokens["pods"]) })
-	t.Run("kubectl", func(t *testing.T) {
-		out := strings.Join(strings.Fields(e2e.Kubectl{Server: s.Address}.Run(t, "--certificate-authority", ca, "--token", tokens["pods"], "auth", "whoami")), " ")
-		for _, want := range []string{"Username system:serviceaccount:default:https-pods", "Groups [system:serviceaccounts system:serviceaccounts:default system:authenticated]"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("kubectl auth whoami: no %q in %s", want, out)
-			}
-		}
-	})
 	t.Run("gRPC", func(t *testing.T) { calls(t, s, tokens) })
 	t.Run("status", func(t *testing.T) { showsUsers(t, s, d, tokens["pods"]) })
 	t.Run("revoked", func(t *testing.T) {

@@ -36,7 +36,6 @@ func TestKubectlPrintsReadOnly(t *testing.T) {
 	}
 
 	const readOnly = " is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver"
-	const no = "no - podconfigd serves the Kubernetes API read-only: only get, list and watch of namespaces, nodes and pods"
 	for args, want := range map[string]string{
 		"create -f " + newPod:                      `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,
 		"apply -f " + newPod:                       `Error from server (MethodNotAllowed): error when creating "` + newPod + `": POST` + readOnly,
@@ -55,10 +54,6 @@ func TestKubectlPrintsReadOnly(t *testing.T) {
 		"exec web-node1 -- ls":                     "for example crictl exec, or kubectl with a kubeconfig of the apiserver",
 		"create namespace x":                       "Error from server (MethodNotAllowed): POST" + readOnly,
 		"logs web-node1":                           "for example crictl logs, or kubectl with a kubeconfig of the apiserver",
-		"auth can-i create pods":                   no,
-		"auth can-i delete pods/web-node1":         no,
-		"auth can-i get pods --subresource=log":    no,
-		"auth can-i get deployments.apps":          no,
 		"explain pod.spec.nope":                    `field "nope" does not exist`,
 	} {
 		t.Run(args, func(t *testing.T) {
@@ -70,13 +65,6 @@ func TestKubectlPrintsReadOnly(t *testing.T) {
 			}
 		})
 	}
-	for _, what := range []string{"get pods", "list pods -A", "watch pods -n other", "get pods/web-node1", "get /readyz"} {
-		if out := kubectl.Run(t, append([]string{"auth", "can-i"}, strings.Fields(what)...)...); strings.TrimSpace(out) != "yes" {
-			t.Errorf("kubectl auth can-i %s: %s", what, out)
-		}
-	}
-	hasLines(t, kubectl.Run(t, "auth", "whoami"), fmt.Sprintf("Username uid:%d", os.Getuid()))
-	hasLines(t, kubectl.Run(t, "auth", "can-i", "--list"), "pods [] [] [get list watch]")
 	hasLines(t, kubectl.Run(t, "explain", "pod"), "KIND: Pod", "VERSION: v1", "spec <PodSpec>")
 	hasLines(t, kubectl.Run(t, "explain", "pods.spec.containers.image"), "FIELD: image <string>")
 	if out := kubectl.Run(t, "explain", "po", "--recursive"); strings.Count(out, "\n") < 500 {
