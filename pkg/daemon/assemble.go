@@ -134,7 +134,11 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 			reload: reloaded(func(c *Config) { d.journal.SetLimits(int(*c.JournalMaxUpdates), *c.JournalMaxBytes) }),
 		},
 		{name: "node", run: d.self.run},
-		{name: "addresses", run: d.self.addresses.run, status: d.addressProblem},
+		{
+			name:   "addresses",
+			run:    func(ctx context.Context) error { return d.self.addresses.run(ctx, d.self.moved) },
+			status: d.addressProblem,
+		},
 		{
 			name: loopPart,
 			run: func(ctx context.Context) error {

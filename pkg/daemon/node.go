@@ -149,6 +149,14 @@ func (n *node) inAPIServer() *v1.Node {
 	return n.remote
 }
 
+// moved puts the addresses of the machine into the object at once.
+func (n *node) moved() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.putCurrent()
+}
+
+// putCurrent requires mu.
 func (n *node) putCurrent() {
 	if n.remote != nil {
 		n.put(n.remote)

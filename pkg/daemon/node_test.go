@@ -146,7 +146,7 @@ func TestAddresses(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error)
-				go func() { ended <- a.run(ctx) }()
+				go func() { ended <- a.run(ctx, func() {}) }()
 				a.ask(ctx)
 				if got := fmt.Sprint(a.current()); got != test.want {
 					t.Errorf("got %s, want %s", got, test.want)
@@ -187,7 +187,7 @@ func TestAddressesThatChange(t *testing.T) {
 		a.route = func(net.IP) (net.IP, error) { return nil, errors.New("no default routes") }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- a.run(ctx) }()
+		go func() { ended <- a.run(ctx, func() {}) }()
 		expect := func(after time.Duration, want string) {
 			t.Helper()
 			<-time.After(after + time.Millisecond)
@@ -213,6 +213,45 @@ func TestAddressesThatChange(t *testing.T) {
 	})
 }
 
+// The node has a new address when it is found, not only when the rest of the node is read again.
+func TestTheNodeHasANewAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ip atomic.Pointer[net.IP]
+		var last atomic.Pointer[v1.Node]
+		a := newAddresses("", "node1")
+		a.lookup = func(context.Context, string, string) ([]net.IP, error) { return nil, &net.DNSError{IsNotFound: true} }
+		a.route = func(net.IP) (net.IP, error) {
+			if found := ip.Load(); found != nil {
+				return *found, nil
+			}
+			return nil, errors.New("no default routes")
+		}
+		n := &node{name: "node1", addresses: a, put: last.Store}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- n.run(ctx) }()
+		go func() { ended <- a.run(ctx, n.moved) }()
+		expect := func(after time.Duration, want string) {
+			t.Helper()
+			<-time.After(after + time.Millisecond)
+			synctest.Wait()
+			if got := fmt.Sprint(hostIPs(last.Load())); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		expect(2*missingPeriod, "[]")
+		ip.Store(new(net.ParseIP("192.0.2.1")))
+		expect(missingPeriod, "[192.0.2.1]")
+		ip.Store(new(net.ParseIP("192.0.2.2")))
+		expect(addressPeriod, "[192.0.2.2]")
+		ip.Store(nil)
+		expect(addressPeriod, "[]")
+		cancel()
+		<-ended
+		<-ended
+	})
+}
+
 // A name server that hangs holds up the statuses for a moment. Until it answers, the default route counts.
 func TestAddressesWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -225,7 +264,7 @@ func TestAddressesWithoutAnAnswer(t *testing.T) {
 		a.set(a.byRoute())
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- a.run(ctx) }()
+		go func() { ended <- a.run(ctx, func() {}) }()
 		began := time.Now()
 		if a.ask(ctx); time.Since(began) != addressTimeout {
 			t.Errorf("it took %v", time.Since(began))

@@ -183,15 +183,17 @@ func (a *addresses) ask(ctx context.Context) {
 	}
 }
 
-// run reads the addresses again and again, until the context is done.
-func (a *addresses) run(ctx context.Context) error {
+// run reads the addresses again and again, until the context is done. It calls changed when they are other ones than before.
+func (a *addresses) run(ctx context.Context, changed func()) error {
 	if len(a.fixed) > 0 {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
 	for begun := false; ; begun = true {
 		found := a.read(ctx)
-		a.set(found)
+		if a.set(found) {
+			changed()
+		}
 		if !begun {
 			close(a.first)
 		}
@@ -232,10 +234,13 @@ func (a *addresses) byRoute() []string {
 	return []string{ip.String()}
 }
 
-func (a *addresses) set(last []string) {
+// set reports whether the addresses are other ones than before.
+func (a *addresses) set(last []string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	same := slices.Equal(a.last, last)
 	a.last = last
+	return !same
 }
 
 // machineIPs returns the addresses of all interfaces.
