@@ -60,7 +60,7 @@ Without a subcommand, podconfigd runs the daemon. podconfigctl reads it and cont
 			if err != nil {
 				return err
 			}
-			sink := logsink.New(os.Stderr, logsink.DefaultSize, reportDropped)
+			sink := logsink.New(os.Stderr, logsink.DefaultSize)
 			defer sink.Close(logCloseTimeout)
 			metrics := prometheus.NewRegistry()
 			metric.In(metrics, "log").CounterFunc("dropped_lines_total", "Log lines that were dropped because stderr was not read or is broken.",
@@ -103,9 +103,4 @@ func startLogging(sink *logsink.Sink, config *logsapi.LoggingConfiguration, gate
 	log.SetOutput(sink)
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, sink))
 	return logsapi.ValidateAndApplyWithOptions(config, &logsapi.LoggingOptions{ErrorStream: sink, InfoStream: sink}, gates)
-}
-
-// reportDropped logs the number of dropped lines.
-func reportDropped(lines int64) {
-	klog.Background().Info("Log lines were dropped because stderr was not read", "lines", lines)
 }

@@ -43,7 +43,7 @@ func TestNoLineIsForged(t *testing.T) {
 				klog.StopFlushDaemon()
 			}()
 			var out bytes.Buffer
-			sink := New(&out, DefaultSize, nil)
+			sink := New(&out, DefaultSize)
 			config := logsapi.NewLoggingConfiguration()
 			config.Format = format
 			config.FlushFrequency.Duration.Duration = time.Hour
@@ -85,7 +85,7 @@ type forgedText struct{ Text string }
 // Records of libraries that do not use the logger are lines of their own too.
 func TestRecordsOfLibraries(t *testing.T) {
 	var out bytes.Buffer
-	sink := New(&out, DefaultSize, nil)
+	sink := New(&out, DefaultSize)
 	grpclog.NewLoggerV2(io.Discard, sink, io.Discard).Warning(forged)
 	sink.Close(time.Minute)
 	if got := out.String(); strings.Count(got, "\n") != 1 || strings.ContainsFunc(strings.TrimSuffix(got, "\n"), unicode.IsControl) {
