@@ -20,7 +20,6 @@ import (
 	"github.com/podconfigd/podconfigd/internal/configfile"
 	"github.com/podconfigd/podconfigd/internal/logsink"
 	"github.com/podconfigd/podconfigd/internal/metric"
-	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 // logCloseTimeout is how long the daemon waits at its end for log lines to be written.
@@ -68,11 +67,11 @@ Without a subcommand, podconfigd runs the daemon. podconfigctl reads it and cont
 			r := newReloader(hups, metrics, loaded, func() (*configfile.Configuration, error) { return opts.Load(cmd.Flags()) })
 			loaded.Collectors = append(loaded.Collectors, metrics)
 			log := sync.OnceValue(func() error { return startLogging(sink, &loaded.Logging, gates) })
-			if !loaded.Faulty() && loaded.Unnamed() {
+			if loaded.Unnamed() && loaded.Check() == nil {
 				if err := log(); err != nil {
 					return err
 				}
-				if err := daemon.AwaitName(cmd.Context(), loaded.Config); err != nil {
+				if err := loaded.AwaitName(cmd.Context()); err != nil {
 					return ended(cmd.Context(), err)
 				}
 			}
