@@ -38,6 +38,8 @@ var numbers = map[string]number{
 	"max-subscribers-per-process":      integer("1", "1048576", "1048577"),
 	"journal-max-updates":              integer("1", "16777216", "16777217"),
 	"journal-max-bytes":                integer("1", "1099511627776", "1099511627777"),
+	"ended-pods-retention":             period("1s", "168h", "999.999999ms", "168h0m0.000000001s"),
+	"ended-pods-max":                   integer("1", "1048576", "1048577"),
 	"state-max-age":                    period("1m", "87600h", "59.999999999s", "87600h0m0.000000001s"),
 	"state-max-bytes":                  integer("1048576", "1099511627776", "1099511627777"),
 	"removal-brake": {

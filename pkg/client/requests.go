@@ -123,6 +123,9 @@ type LookupQuery struct {
 	// StartTime is the start time of the process of PID: field 22 of /proc/PID/stat. If
 	// another process has the PID now, it is not found. 0 accepts any process.
 	StartTime uint64
+	// At requires PodIP, and selects the pods that had the IP at that time: in the format of RFC 3339, or a period before now,
+	// as in -10m. It is empty for now.
+	At string
 	// Wait is how long the daemon waits for the container and its pod, at most a minute. It
 	// answers as soon as it knows both.
 	Wait time.Duration
@@ -149,6 +152,7 @@ func (c *Client) Lookup(ctx context.Context, q LookupQuery) (*v1alpha1.Lookup, e
 	set(query, "logPath", q.LogPath)
 	set(query, "self", q.Self)
 	set(query, "startTime", q.StartTime)
+	set(query, "at", q.At)
 	set(query, "wait", q.Wait)
 	set(query, "pods", q.Pods)
 	answer := new(v1alpha1.Lookup)

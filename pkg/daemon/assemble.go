@@ -74,7 +74,9 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 		PLEG: pleg.None{}, SyncFrequency: c.SyncFrequency.Duration, Restored: d.state.updates,
 		Status: c.statusOptions(d.self.hostIPs, d.kubelet.Minor), Kubelet: d.kubelet,
 	}
-	find := lookup.Options{Journal: d.journal}
+	find := lookup.Options{
+		Journal: d.journal, Retention: c.EndedPodsRetention.Duration, MaxEnded: int(*c.EndedPodsMax), Past: d.state.past(), WholePod: d.state.wholePod(),
+	}
 	policy := access.NewPolicy(c.rules())
 	serve := server.Options{
 		Journal: d.journal, Policy: policy, PolicyAfter: d.state.servedRules().others(policy, d.journal.Revision()),

@@ -45,6 +45,7 @@ func newRuntime(c *Config, registry prometheus.Registerer, changed func()) (*run
 	generator := pleg.New(pleg.Options{
 		Runtime: client, RelistOnly: !*c.ContainerRuntimeEvents,
 		RelistPeriod: c.PLEGRelistPeriod.Duration, RelistThreshold: c.PLEGRelistThreshold.Duration, Emitted: changed, Registerer: registry,
+		Retention: c.EndedPodsRetention.Duration, MaxRemoved: max(1, int(*c.EndedPodsMax)/removedShare),
 	})
 	r := &runtime{
 		endpoint: c.ContainerRuntimeEndpoint, events: *c.ContainerRuntimeEvents, client: client, generator: generator,
@@ -107,6 +108,10 @@ func (c *Config) statusOptions(hostIPs func() []string, minor func() int) synclo
 	}
 	return opts
 }
+
+// removedShare is the number of pods that ended for each container that the runtime removed. The last status of a pod has most of
+// its containers.
+const removedShare = 4
 
 // addressProblem adds a problem if the statuses of pods have no address of the node.
 func (d *Daemon) addressProblem(status *v1alpha1.Status) {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,11 +9,13 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -158,6 +161,57 @@ func unixMode(mode fs.FileMode) fs.FileMode {
 		return mode.Perm() | 0o1000
 	}
 	return mode.Perm()
+}
+
+// past returns a function that reads from the log the pods that were removed since a time, the first one first; nil without a log.
+func (s *state) past() func(since time.Time) iter.Seq2[*journal.Pod, time.Time] {
+	if s.log == nil {
+		return nil
+	}
+	return func(since time.Time) iter.Seq2[*journal.Pod, time.Time] {
+		return func(yield func(*journal.Pod, time.Time) bool) {
+			for r, err := range store.History(store.OS, s.dir, store.HistoryOptions{Since: since}) {
+				if err != nil {
+					klog.Background().Error(err, "Reading from the journal the pods that ended failed; lookups do not know the later ones", "stateDir", s.dir)
+					return
+				}
+				if r.Op == config.REMOVE && r.Pod != nil && !yield(r.Pod, r.Time) {
+					return
+				}
+			}
+		}
+	}
+}
+
+var errNoWholePod = errors.New("the journal in the state directory no longer has it")
+
+// wholePod returns a function that reads from the log a pod that was removed at a time; nil without a log. It reads one at a time.
+func (s *state) wholePod() func(context.Context, types.UID, time.Time) (*journal.Pod, error) {
+	if s.log == nil {
+		return nil
+	}
+	reading := make(chan struct{}, 1)
+	return func(ctx context.Context, uid types.UID, at time.Time) (*journal.Pod, error) {
+		select {
+		case reading <- struct{}{}:
+			defer func() { <-reading }()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		const exact = time.Millisecond // the log's times are not finer
+		for pod, removed := range s.past()(at.Add(-exact)) {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			if removed.After(at.Add(exact)) {
+				break
+			}
+			if pod.Object.UID == uid {
+				return pod, nil
+			}
+		}
+		return nil, errNoWholePod
+	}
 }
 
 // advise adds to an error what to do about it, if that is not clear from it.

@@ -43,12 +43,12 @@ func TestAForgedMirrorPod(t *testing.T) {
 			check(Query{PodUID: "web"}, "default web Pending")
 			check(Query{PodIP: "10.0.0.66"}, "tenant forged Running")
 			n.deliver(config.REMOVE, "file", static)
-			check(Query{PodUID: "web"}, "default web Pending") // the removed one
+			check(Query{PodUID: "web"}, "default web Running") // the removed one, with the last status of its mirror pod
 			n.deliver(config.REMOVE, "api", forged)
-			check(Query{PodUID: "web"}, "default web Pending")
+			check(Query{PodUID: "web"}, "default web Running")
 			check(Query{PodUID: "forged"}, "tenant forged Running")
 			check(Query{PodIP: "10.0.0.66"}, "tenant forged Running")
-			<-time.After(2 * knownAfterEnd)
+			<-time.After(2 * retention)
 		}
 	})
 }

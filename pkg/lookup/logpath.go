@@ -99,7 +99,9 @@ func (l *Lookup) findLog(q *Query, log *logFile, f *finding) {
 	for i := range f.answer.Pods {
 		p := &f.answer.Pods[i]
 		var older bool
-		p.Container, older = l.ofLog(log)
+		if p.Container, older = l.ofLog(log); p.Container == nil && p.Ended != nil {
+			p.Container = l.pods.lastOfLog(log)
+		}
 		if p.Container == nil {
 			p.Container = &v1alpha1.LookupContainer{Name: log.container, Restarts: log.restarts}
 			if l.runtime != nil && p.Ended == nil && !older {

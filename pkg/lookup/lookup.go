@@ -3,8 +3,10 @@ package lookup
 import (
 	"cmp"
 	"context"
+	"iter"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,6 +38,13 @@ type Options struct {
 	StatusBy func(ctx context.Context, uid types.UID) (map[string]string, error)
 	// Proc is the directory of procfs; empty for /proc.
 	Proc string
+	// Retention is how long pods that ended are known, and MaxEnded how many of them at most.
+	Retention time.Duration
+	MaxEnded  int
+	// Past returns the pods that were removed since a time, with the time; nil if there is no log of them. WholePod returns the whole
+	// pod that was removed at a time; an error if the log does not have it.
+	Past     func(since time.Time) iter.Seq2[*journal.Pod, time.Time]
+	WholePod func(ctx context.Context, uid types.UID, at time.Time) (*journal.Pod, error)
 	// LogLinks is the directory of the links to the logs of containers; empty for /var/log/containers.
 	LogLinks string
 }
@@ -52,6 +61,10 @@ type Lookup struct {
 	processes *paced[*processes]
 	cgroups   *cgroupTree
 	by        func(ctx context.Context, uid types.UID) (map[string]string, error)
+	// past reads the log, and loaded is closed when it has.
+	past     func(since time.Time) iter.Seq2[*journal.Pod, time.Time]
+	loaded   chan struct{}
+	wholePod func(ctx context.Context, uid types.UID, at time.Time) (*journal.Pod, error)
 }
 
 // New returns a Lookup. Find answers at once before Run, and no pod of a source ends a wait.
@@ -63,13 +76,17 @@ func New(opts Options) *Lookup {
 		opts.LogLinks = "/var/log/containers"
 	}
 	return &Lookup{
-		journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal), proc: opts.Proc, logLinks: opts.LogLinks, by: opts.StatusBy,
+		journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal, newEnded(opts.Retention, opts.MaxEnded)), proc: opts.Proc,
+		logLinks: opts.LogLinks, by: opts.StatusBy, past: opts.Past, loaded: make(chan struct{}), wholePod: opts.WholePod,
 		processes: newPaced(func() *processes { return readProcesses(opts.Proc) }), cgroups: newCgroupTree(opts.Proc),
 	}
 }
 
 // Run follows the journal until the context is done, and returns the cause of the context.
 func (l *Lookup) Run(ctx context.Context) error {
+	var loading sync.WaitGroup
+	defer loading.Wait()
+	loading.Go(func() { l.load(ctx) })
 	for {
 		changed := l.pods.sync()
 		select {
@@ -100,9 +117,12 @@ func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alph
 		}
 	}
 	if len(found.answer.Pods) == 0 && found.answer.Host == nil {
-		return nil, hide(scope, q, l.unknown(t, found))
+		return nil, hide(scope, q, l.unknown(q, t, found))
 	}
 	if err := l.addHandles(ctx, found.answer); err != nil {
+		return nil, err
+	}
+	if err := l.addWhole(ctx, scope, q, found.answer); err != nil {
 		return nil, err
 	}
 	return found.answer, l.addStatusBy(ctx, q, found.answer)
@@ -185,7 +205,7 @@ func (l *Lookup) find(q *Query, t *target) *finding {
 
 func (l *Lookup) findIP(q *Query, ip netip.Addr, f *finding) {
 	l.pods.read(f.answer, func() {
-		l.pods.ofIP(ip, func(versions []version) {
+		l.pods.ofIP(ip, q.At, func(versions []version) {
 			n := len(f.answer.Pods)
 			if l.add(q, versions, f); len(f.answer.Pods) > n {
 				f.answer.Pods[n].Secondary = isSecondary(versions, ip)
@@ -193,7 +213,7 @@ func (l *Lookup) findIP(q *Query, ip netip.Addr, f *finding) {
 		})
 	})
 	slices.SortStableFunc(f.answer.Pods, func(a, b v1alpha1.LookupPod) int { return cmp.Compare(btoi(a.Secondary), btoi(b.Secondary)) })
-	if len(f.answer.Pods) == 0 {
+	if len(f.answer.Pods) == 0 && q.At.IsZero() {
 		f.keys = []any{ip}
 	}
 }
@@ -253,16 +273,24 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 		}
 	}
 	for _, c := range containers[:known] {
-		if c.PodUID == "" {
+		last, uid := l.pods.lastState(c.ID)
+		if c.PodUID != "" {
+			uid = c.PodUID
+		}
+		if uid == "" {
 			continue
 		}
-		if l.findPod(q, c.PodUID, "", f); len(f.answer.Pods) > 0 {
-			if c.ID != "" {
+		if l.findPod(q, uid, "", f); len(f.answer.Pods) > 0 {
+			if last != nil {
+				f.ids = nil // nothing better is to come of what has ended
+			}
+			f.answer.Pods[0].Container = last
+			if last == nil && c.ID != "" {
 				f.answer.Pods[0].Container = &v1alpha1.LookupContainer{ID: c.ID}
 			}
 			return
 		}
-		f.keys = append(f.keys, c.PodUID)
+		f.keys = append(f.keys, uid)
 	}
 }
 
@@ -324,7 +352,7 @@ func (l *Lookup) add(q *Query, versions []version, f *finding) {
 			return
 		}
 		status, by := &p.Object.Status, ""
-		if mirror := l.pods.mirror(v.Pod); mirror != nil {
+		if mirror := l.pods.mirror(v); mirror != nil {
 			if mirror = f.scope.See(mirror); mirror != nil {
 				status, by = &mirror.Object.Status, byMirrorPod
 			}
@@ -363,12 +391,17 @@ func sourcePod(q *Query, p *journal.Pod, status *v1.PodStatus, ended *time.Time)
 	for _, ip := range addresses(status) {
 		found.PodIPs = append(found.PodIPs, ip.String())
 	}
-	if q.Pods {
-		whole := *o
-		whole.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-		found.Pod = &whole
+	if q.Pods && ended == nil { // otherwise addWhole adds it
+		found.Pod = whole(o)
 	}
 	return found
+}
+
+// whole returns the pod with apiVersion and kind.
+func whole(pod *v1.Pod) *v1.Pod {
+	typed := *pod
+	typed.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	return &typed
 }
 
 func container(recorded *pleg.Found) *v1alpha1.LookupContainer {

@@ -176,7 +176,7 @@ func TestIPs(t *testing.T) {
 func TestBehindTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := journal.New(journal.Options{Sources: []string{"file"}, MaxUpdates: 2})
-		n := &node{t: t, journal: j, Lookup: New(Options{Journal: j})}
+		n := &node{t: t, journal: j, Lookup: New(Options{Journal: j, Retention: retention, MaxEnded: maxEnded})}
 		n.deliver(config.ADD, "file", pod("a", "10.0.0.1"), pod("b", "10.0.0.2"))
 		n.expect("file a", Query{PodIP: "10.0.0.1"})
 		n.deliver(config.REMOVE, "file", pod("a"))
@@ -204,14 +204,14 @@ func TestManyEnd(t *testing.T) {
 		kept := func() int {
 			n.pods.mu.Lock()
 			defer n.pods.mu.Unlock()
-			return len(n.pods.ended)
+			return len(n.pods.ended.all)
 		}
 		if got := kept(); got != maxEnded {
 			t.Errorf("%d pods are kept, want %d", got, maxEnded)
 		}
-		n.pass(knownAfterEnd + time.Second)
+		n.pass(retention + time.Second)
 		if got := kept(); got != 0 {
-			t.Errorf("%d pods are kept after %v", got, knownAfterEnd)
+			t.Errorf("%d pods are kept after %v", got, retention)
 		}
 	})
 }

@@ -131,13 +131,19 @@ func (r *fakeRuntime) started(uid, id string) {
 	handle(e)
 }
 
+// retention and maxEnded are how long pods that ended are known in the tests, and how many.
+const (
+	retention = time.Minute
+	maxEnded  = 2048
+)
+
 // onNode runs a test with virtual time, on a node whose sources are file and api.
 func onNode(t *testing.T, withRuntime bool, test func(n *node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		n := &node{t: t, runtime: new(fakeRuntime), journal: journal.New(journal.Options{Sources: []string{"api", "file"}})}
-		opts := Options{Journal: n.journal, Proc: t.TempDir()}
+		opts := Options{Journal: n.journal, Proc: t.TempDir(), Retention: retention, MaxEnded: maxEnded}
 		var generator *pleg.Generator
 		if withRuntime {
 			generator = pleg.New(pleg.Options{Runtime: n.runtime})

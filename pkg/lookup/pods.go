@@ -11,16 +11,10 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/journal"
-	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-const (
-	// knownAfterEnd is how long a removed pod is found. maxEnded limits the number of removed pods.
-	knownAfterEnd = pleg.KnownAfterEnd
-	maxEnded      = 2048
-	// syncBatch is the number of sets that are read from the journal at once.
-	syncBatch = 64
-)
+// syncBatch is the number of sets that are read from the journal at once.
+const syncBatch = 64
 
 // pods is an index of the pods of the journal. Each query first reads the new sets of the journal, so an answer has every
 // change that its client has seen on the stream.
@@ -37,24 +31,16 @@ type pods struct {
 	byStatic map[types.UID][]*journal.Pod
 	// byIP has the pods that the Kubernetes API shows, and the mirror pods.
 	byIP map[netip.Addr][]*journal.Pod
-	// ended has the removed pods, the oldest first. endedUIDs has their UIDs.
-	ended     []endedPod
-	endedUIDs map[types.UID]struct{}
+	// ended has the removed pods.
+	ended *ended
 	// waiting has who waits for a pod of a key, which is a types.UID or a netip.Addr.
 	waiting await.Keys[any]
 }
 
-// endedPod is a pod that was removed from its source.
-type endedPod struct {
-	*journal.Pod
-
-	at time.Time
-}
-
-func newPods(j *journal.Journal) *pods {
+func newPods(j *journal.Journal, ended *ended) *pods {
 	return &pods{
-		journal: j, waiting: make(await.Keys[any]),
-		byUID: make(map[types.UID]*journal.Pod), endedUIDs: make(map[types.UID]struct{}), byStatic: make(map[types.UID][]*journal.Pod), byIP: make(map[netip.Addr][]*journal.Pod),
+		journal: j, waiting: make(await.Keys[any]), ended: ended,
+		byUID: make(map[types.UID]*journal.Pod), byStatic: make(map[types.UID][]*journal.Pod), byIP: make(map[netip.Addr][]*journal.Pod),
 	}
 }
 
@@ -99,7 +85,7 @@ func (p *pods) syncLocked() <-chan struct{} {
 		}
 		p.buffer = r.Sets
 		if r.Changed != nil {
-			p.forget(time.Now())
+			p.ended.forget(time.Now())
 			return r.Changed
 		}
 	}
@@ -134,7 +120,7 @@ func (p *pods) restart() {
 	}
 	at := time.Now()
 	for _, pod := range before {
-		p.end(pod, at)
+		p.ended.add(pod, at)
 	}
 }
 
@@ -150,11 +136,11 @@ func (p *pods) changeUID(before, after *journal.Pod, at time.Time) {
 			p.dropIPs(before)
 		}
 		if after == nil {
-			p.end(before, at)
+			p.ended.add(before, at)
 		}
 	}
 	if after != nil {
-		p.unend(after.Object.UID)
+		p.ended.remove(after.Object.UID)
 		p.byUID[after.Object.UID] = after
 		p.waiting.Wake(after.Object.UID)
 		if uid, mirror := staticUID(after); mirror {
@@ -197,43 +183,15 @@ func without(list []*journal.Pod, pod *journal.Pod) []*journal.Pod {
 	return slices.DeleteFunc(list, func(other *journal.Pod) bool { return other.Object.UID == pod.Object.UID })
 }
 
-// end adds a removed pod.
-func (p *pods) end(pod *journal.Pod, at time.Time) {
-	p.unend(pod.Object.UID)
-	p.ended = append(p.ended, endedPod{pod, at})
-	p.endedUIDs[pod.Object.UID] = struct{}{}
-	p.forget(at)
-}
-
-// unend removes a pod that is back.
-func (p *pods) unend(uid types.UID) {
-	if _, ended := p.endedUIDs[uid]; !ended {
-		return // most pods: do not search the list
-	}
-	delete(p.endedUIDs, uid)
-	p.ended = slices.DeleteFunc(p.ended, func(e endedPod) bool { return e.Object.UID == uid })
-}
-
-// forget forgets pods after knownAfterEnd, and the oldest ones beyond the limit.
-func (p *pods) forget(now time.Time) {
-	n := max(0, len(p.ended)-maxEnded)
-	for n < len(p.ended) && now.Sub(p.ended[n].at) > knownAfterEnd {
-		n++
-	}
-	for _, e := range p.ended[:n] {
-		delete(p.endedUIDs, e.Object.UID)
-	}
-	p.ended = slices.Delete(p.ended, 0, n)
-}
-
 // expiry returns a channel that receives when the oldest removed pod is due to be forgotten; nil if there is none.
 func (p *pods) expiry() <-chan time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.ended) == 0 {
+	due := p.ended.expiry()
+	if due.IsZero() {
 		return nil
 	}
-	return time.After(time.Until(p.ended[0].at.Add(knownAfterEnd + time.Nanosecond)))
+	return time.After(time.Until(due))
 }
 
 // await returns a channel that is closed when one of the keys gets a pod. The caller must call stop.

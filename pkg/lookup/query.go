@@ -45,6 +45,8 @@ type Query struct {
 	Wait time.Duration
 	// Pods adds the whole pods to the answer.
 	Pods bool
+	// At selects the pods that had the IP at that time; zero for now.
+	At time.Time
 }
 
 // containerID matches the IDs of containers.
@@ -64,7 +66,7 @@ const (
 
 // Fault is an invalid field of a query.
 type Fault struct {
-	// Name is the field: one of those in targets, startTime or wait. It is empty if none of the targets is set.
+	// Name is the field: one of those in targets, startTime, at or wait. It is empty if none of the targets is set.
 	Name string
 	Err  error
 }
@@ -127,6 +129,9 @@ func (q *Query) Validate() []Fault {
 	if q.StartTime != 0 && target != "pid" {
 		fail("startTime", errors.New("requires pid"))
 	}
+	if !q.At.IsZero() && target != "podIP" {
+		fail("at", errors.New("requires podIP"))
+	}
 	if q.Wait < 0 || q.Wait > MaxWait {
 		fail("wait", fmt.Errorf("%v is not a wait: expected 0s to %v", q.Wait, MaxWait))
 	}
@@ -166,6 +171,21 @@ func (q *Query) checkCgroup() error {
 		return fmt.Errorf("expected at most %d characters, got %d", maxPath, len(q.Cgroup))
 	}
 	return nil
+}
+
+// ParseAt parses Query.At: a time in the format of RFC 3339, or a period before now, as in -10m. It is zero if the text is empty.
+func ParseAt(s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if period, err := time.ParseDuration(s); err == nil && period < 0 {
+		return now.Add(period), nil
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil || at.After(now) {
+		return time.Time{}, fmt.Errorf("%q is not a time that has passed: expected for example -10m or 2026-01-02T15:04:05Z", printable.Cut(s, maxQuoted))
+	}
+	return at, nil
 }
 
 // bare returns the ID of a container without the name of the runtime.

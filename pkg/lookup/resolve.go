@@ -25,31 +25,20 @@ func (p *pods) ofUID(uid types.UID, name string) []version {
 	if pod := p.byUID[uid]; pod != nil {
 		return p.versions(version{Pod: pod})
 	}
-	ended := p.endedOf(func(e *endedPod) bool { return e.Object.UID == uid })
+	ended := p.ended.ofUID(uid)
 	if ended != nil {
-		name = nameOf(ended.Pod)
+		name = ended.name
 	}
 	if mirror := p.mirrorOf(uid, name); mirror != nil {
 		return p.versions(version{Pod: mirror})
 	}
 	if ended == nil {
-		ended = p.endedOf(func(e *endedPod) bool { return isMirrorOf(e.Pod, uid, name) })
+		ended = p.ended.mirrorOf(uid, name)
 	}
 	if ended == nil {
 		return nil
 	}
-	return p.versions(version{ended.Pod, &ended.at})
-}
-
-// endedOf returns the pod that was removed last of those that match; nil if there is none.
-func (p *pods) endedOf(match func(e *endedPod) bool) *endedPod {
-	now := time.Now()
-	for _, e := range slices.Backward(p.ended) {
-		if now.Sub(e.at) <= knownAfterEnd && match(&e) {
-			return &e
-		}
-	}
-	return nil
+	return p.versions(ended.version())
 }
 
 // mirrorOf returns the mirror pod of the static pod with a UID and a name. Without a name, it is the first one with the
@@ -61,12 +50,6 @@ func (p *pods) mirrorOf(uid types.UID, name string) *journal.Pod {
 		}
 	}
 	return nil
-}
-
-// isMirrorOf reports whether a pod is the mirror pod of the static pod with a UID and a name, or an empty name for any.
-func isMirrorOf(pod *journal.Pod, uid types.UID, name string) bool {
-	static, mirror := staticUID(pod)
-	return mirror && static == uid && (name == "" || nameOf(pod) == name)
 }
 
 func nameOf(pod *journal.Pod) string { return pod.Object.Namespace + "/" + pod.Object.Name }
@@ -83,17 +66,17 @@ func (p *pods) versions(v version) []version {
 		return []version{{Pod: static}, v}
 	}
 	if v.ended != nil {
-		if e := p.endedOf(func(e *endedPod) bool { return e.Object.UID == uid && nameOf(e.Pod) == nameOf(v.Pod) }); e != nil {
-			return []version{{e.Pod, &e.at}, v}
+		if e := p.ended.ofUID(uid); e != nil && e.name == nameOf(v.Pod) {
+			return []version{e.version(), v}
 		}
 	}
 	return []version{v}
 }
 
 // ofIP calls found with the versions of each pod with an IP: first pods that can run, then completed pods, then removed pods,
-// the newest first. A pod can come twice.
-func (p *pods) ofIP(ip netip.Addr, found func([]version)) {
-	present := slices.Clone(p.byIP[ip])
+// the one that ended last first. A pod can come twice. With a time, they are the pods that had the IP then.
+func (p *pods) ofIP(ip netip.Addr, at time.Time, found func([]version)) {
+	present := slices.DeleteFunc(slices.Clone(p.byIP[ip]), func(pod *journal.Pod) bool { return !at.IsZero() && !had(pod.Object, at) })
 	slices.SortFunc(present, func(a, b *journal.Pod) int {
 		return cmp.Or(
 			cmp.Compare(btoi(completed(a)), btoi(completed(b))),
@@ -102,25 +85,47 @@ func (p *pods) ofIP(ip netip.Addr, found func([]version)) {
 	for _, pod := range present {
 		found(p.versions(version{Pod: pod}))
 	}
-	now := time.Now()
-	for _, e := range slices.Backward(p.ended) {
-		static, mirror := staticUID(e.Pod)
-		if present := p.byUID[static]; mirror && present != nil && nameOf(present) == nameOf(e.Pod) || p.mirrorOf(e.Object.UID, nameOf(e.Pod)) != nil {
+	for _, e := range p.ended.ofIP(ip) {
+		if present := p.byUID[e.static]; e.mirror && present != nil && nameOf(present) == e.name || p.mirrorOf(e.uid, e.name) != nil {
 			continue // its static pod, or its mirror pod, is present
 		}
-		if now.Sub(e.at) <= knownAfterEnd && slices.Contains(ips(e.Object), ip) {
-			found(p.versions(version{e.Pod, &e.at}))
+		if v := e.version(); at.IsZero() || !at.After(e.at) && had(v.Object, at) {
+			found(p.versions(v))
 		}
 	}
 }
 
+// had reports whether a pod had its IP at a time, as far as its status says. The IP of a completed pod is free again.
+func had(pod *v1.Pod, at time.Time) bool {
+	if start := pod.Status.StartTime; start != nil && at.Before(start.Time) {
+		return false
+	}
+	if pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed {
+		return true
+	}
+	var last time.Time
+	for _, s := range pod.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(last) {
+			last = t.FinishedAt.Time
+		}
+	}
+	return last.IsZero() || !at.After(last)
+}
+
 // mirror returns the mirror pod whose status is the best that is known of a pod; nil if there is none with an IP, or if the
 // runtime or the kubelet gave the pod a status.
-func (p *pods) mirror(pod *journal.Pod) *journal.Pod {
-	if mirror := p.mirrorOf(pod.Object.UID, nameOf(pod)); mirror != nil && pod.Status == nil && len(addresses(&mirror.Object.Status)) > 0 {
-		return mirror
+func (p *pods) mirror(v version) *journal.Pod {
+	if v.Status != nil || v.ended != nil && len(addresses(&v.Object.Status)) > 0 {
+		return nil
 	}
-	return nil
+	mirror := p.mirrorOf(v.Object.UID, nameOf(v.Pod))
+	if e := p.ended.mirrorOf(v.Object.UID, nameOf(v.Pod)); mirror == nil && v.ended != nil && e != nil {
+		mirror = e.version().Pod
+	}
+	if mirror == nil || len(ips(mirror.Object)) == 0 {
+		return nil
+	}
+	return mirror
 }
 
 // staticUID returns the UID of the static pod of a mirror pod.

@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -73,7 +74,7 @@ func (q *Query) what() string {
 }
 
 // unknown returns the error for a target that is not known.
-func (l *Lookup) unknown(t *target, f *finding) error {
+func (l *Lookup) unknown(q *Query, t *target, f *finding) error {
 	switch {
 	case len(t.containers) > 0 && l.runtime == nil:
 		return noRuntime(t.what)
@@ -89,7 +90,12 @@ func (l *Lookup) unknown(t *target, f *finding) error {
 	if err := l.journal.CheckKnown(); err != nil {
 		return unavailable(t.what, fmt.Errorf("the pods are not known yet: %w", err))
 	}
+	if l.isLoading() {
+		return unavailable(t.what, errors.New("the pods that ended before the start are not known yet"))
+	}
 	switch {
+	case t.ip.IsValid() && !q.At.IsZero():
+		return notFound(t.what, "no pod had it then")
 	case t.ip.IsValid():
 		return notFound(t.what, "no pod has it")
 	case t.log != nil:

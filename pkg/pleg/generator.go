@@ -42,6 +42,8 @@ type Generator struct {
 	// listEnded and listTook are the end and the duration of the last list.
 	listEnded time.Time
 	listTook  time.Duration
+	// forgot is when the records last forgot what is too old.
+	forgot time.Time
 	// inspecting has when the running inspection of each pod began.
 	inspecting map[types.UID]time.Time
 	// later has the newest list of each pod that was being inspected when the list came.
@@ -200,7 +202,10 @@ func (g *Generator) relisted(ctx context.Context, begin time.Time, pods []*Pod, 
 		listed[p.UID] = p
 	}
 	maps.DeleteFunc(g.reinspect, func(uid types.UID, _ time.Time) bool { return listed[uid] == nil })
-	g.records.forget(now)
+	if now.Sub(g.forgot) >= forgetPeriod {
+		g.records.forget(now, g.opts.Retention, g.opts.MaxRemoved)
+		g.forgot = now
+	}
 	maps.DeleteFunc(g.unread, func(uid types.UID, _ bool) bool { return listed[uid] == nil && g.inspecting[uid].IsZero() })
 	known := make(map[types.UID]bool, len(g.records.pods))
 	for uid := range g.records.pods {

@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// KnownAfterEnd is how long FindContainer and FindPod find what the runtime has removed.
-	KnownAfterEnd = time.Minute
 	// minDemandPause is the minimum time between two lists that Await causes. The pause is also
 	// demandShare times as long as a list takes: a slow runtime spends at most a tenth of its time on lists.
 	minDemandPause = 50 * time.Millisecond
@@ -34,9 +32,9 @@ type Found struct {
 	removed time.Time
 }
 
-// recent returns what the runtime has removed lately.
-func (f Found) recent() (Found, bool) {
-	return f, f.UID != "" && time.Since(f.removed) <= KnownAfterEnd
+// recent returns what the runtime has removed, for as long as it is kept.
+func (g *Generator) recent(f Found) (Found, bool) {
+	return f, f.UID != "" && time.Since(f.removed) <= g.opts.Retention
 }
 
 // FindContainer returns the container or sandbox with that ID.
@@ -49,7 +47,7 @@ func (g *Generator) FindContainer(id string) (Found, bool) {
 		found.Container, found.Started = r.pods[uid].containers[id].Container, r.pods[uid].containers[id].started()
 		return found, true
 	}
-	return r.gone[id].recent()
+	return g.recent(r.gone[id])
 }
 
 // FindPod returns the pod with that UID.
@@ -59,7 +57,9 @@ func (g *Generator) FindPod(uid types.UID) (Found, bool) {
 	if rec := g.records.pods[uid]; rec != nil {
 		return rec.found(), true
 	}
-	return g.records.ended[uid].recent()
+	last := g.records.gone[g.records.ended[uid]]
+	last.Container, last.Started = Container{}, time.Time{}
+	return g.recent(last)
 }
 
 // Behind returns why the records may lack something that the runtime had at the time; nil if they are complete. With a zero

@@ -33,6 +33,9 @@ const (
 	UninspectedAfter = 5 * time.Second
 	// maxInspections is the maximum number of concurrent inspections.
 	maxInspections = 32
+	// defaultRetention and defaultMaxRemoved are the defaults of Options.
+	defaultRetention  = time.Minute
+	defaultMaxRemoved = 10000
 	// maxQueue is how many emitted events may wait for their receiver. Beyond that, the generator drops the events and the
 	// lists of the runtime until some are received.
 	maxQueue = 10000
@@ -53,6 +56,10 @@ type Options struct {
 	RelistThreshold time.Duration
 	// CallTimeout is the timeout of each call to the runtime.
 	CallTimeout time.Duration
+	// Retention is how long FindContainer and FindPod find what the runtime has removed, and MaxRemoved how many containers and
+	// sandboxes at most.
+	Retention  time.Duration
+	MaxRemoved int
 	// Emitted is called when events are emitted; nil for no call. It must not block.
 	Emitted func()
 	// Registerer registers the metrics of the generator; nil for none.
@@ -63,5 +70,6 @@ func (o Options) withDefaults() Options {
 	o.RelistPeriod = cmp.Or(o.RelistPeriod, DefaultRelistPeriod)
 	o.RelistThreshold = cmp.Or(o.RelistThreshold, DefaultRelistThreshold)
 	o.CallTimeout = cmp.Or(o.CallTimeout, min(defaultCallTimeout, o.RelistThreshold/6))
+	o.Retention, o.MaxRemoved = cmp.Or(o.Retention, defaultRetention), cmp.Or(o.MaxRemoved, defaultMaxRemoved)
 	return o
 }

@@ -11,8 +11,12 @@ import (
 	"github.com/podconfigd/podconfigd/internal/await"
 )
 
-// tombstoneAge is how long the ID of a removed container is kept, so that a late event does not add it again.
-const tombstoneAge = 10 * time.Minute
+const (
+	// tombstoneAge is how long the ID of a removed container is kept at least, so that a late event does not add it again.
+	tombstoneAge = 10 * time.Minute
+	// forgetPeriod is the time between two calls of forget.
+	forgetPeriod = 10 * time.Second
+)
 
 // records has the known state of the pods of the runtime. A change of a record emits an
 // event.
@@ -22,8 +26,8 @@ type records struct {
 	owner map[string]types.UID
 	// gone has the removed containers by ID. One that never had a record has only the time of its removal.
 	gone map[string]Found
-	// ended has the pod of each, as of its container that was removed last.
-	ended map[types.UID]Found
+	// ended has the ID of the container of each pod that ended last, of those in gone.
+	ended map[types.UID]string
 	// awaited is for Await.
 	awaited await.Keys[string]
 }
@@ -65,7 +69,7 @@ func (c *Container) end(removed time.Time) time.Time {
 func newRecords() *records {
 	return &records{
 		pods: make(map[types.UID]*record), owner: make(map[string]types.UID), gone: make(map[string]Found),
-		ended: make(map[types.UID]Found), awaited: make(await.Keys[string]),
+		ended: make(map[types.UID]string), awaited: make(await.Keys[string]),
 	}
 }
 
@@ -252,17 +256,23 @@ func (r *records) end(f Found) {
 		f.Container.State = StateExited
 	}
 	r.gone[f.Container.ID] = f
-	f.Container, f.Started = Container{}, time.Time{}
-	if last := r.ended[f.UID].Ended; last.After(f.Ended) {
-		f.Ended = last
+	if last, ok := r.gone[r.ended[f.UID]]; !ok || !last.Ended.After(f.Ended) {
+		r.ended[f.UID] = f.Container.ID
 	}
-	r.ended[f.UID] = f
 }
 
-// forget deletes the old entries of removed containers and pods.
-func (r *records) forget(now time.Time) {
-	maps.DeleteFunc(r.gone, func(_ string, f Found) bool { return now.Sub(f.removed) > tombstoneAge })
-	maps.DeleteFunc(r.ended, func(_ types.UID, f Found) bool { return now.Sub(f.removed) > KnownAfterEnd })
+// forget deletes the entries of containers and pods that were removed longer ago than the retention, and the oldest ones beyond the
+// limit.
+func (r *records) forget(now time.Time, retention time.Duration, most int) {
+	from := now.Add(-max(retention, tombstoneAge))
+	if len(r.gone) > most {
+		removed := slices.SortedFunc(maps.Values(r.gone), func(a, b Found) int { return b.removed.Compare(a.removed) })
+		if at := removed[most].removed; at.After(from) {
+			from = at.Add(1) // also those of the same list
+		}
+	}
+	maps.DeleteFunc(r.gone, func(_ string, f Found) bool { return f.removed.Before(from) })
+	maps.DeleteFunc(r.ended, func(_ types.UID, id string) bool { return r.gone[id].UID == "" })
 }
 
 // snapshot returns the pods, ordered by UID.

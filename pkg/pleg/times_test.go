@@ -71,14 +71,14 @@ func TestEndsOfRemovedContainers(t *testing.T) {
 				if pod, known := r.FindPod("p"); !known || !pod.Ended.Equal(ended) {
 					t.Errorf("pod: found %t, ended %v", known, pod.Ended)
 				}
-				pass(KnownAfterEnd)
+				pass(defaultRetention)
 				if _, known := r.FindContainer("c0"); known {
 					t.Error("found after a minute")
 				}
 				if _, known := r.FindPod("p"); known {
 					t.Error("the pod is found after a minute")
 				}
-				pass(tombstoneAge)
+				pass(tombstoneAge + forgetPeriod)
 				if gone, pods := r.records.gone, r.records.ended; len(gone)+len(pods) > 0 {
 					t.Errorf("%d containers, %d pods are left", len(gone), len(pods))
 				}

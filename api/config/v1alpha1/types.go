@@ -315,6 +315,21 @@ type PodConfigdConfiguration struct {
 	// +defaultValue=16777216
 	// +reload=journal
 	JournalMaxBytes *int64 `json:"journalMaxBytes,omitempty"`
+	// endedPodsRetention is how long lookups know pods and containers that ended. With stateDir, also
+	// after a restart.
+	// +flag=ended-pods-retention
+	// +defaultValue=1h
+	// +minimum=1s
+	// +maximum=168h
+	EndedPodsRetention *metav1.Duration `json:"endedPodsRetention,omitempty"`
+	// endedPodsMax is the maximum number of pods that ended and that lookups know, about 1 kB each. Of the
+	// containers that the container runtime removed, a quarter as many are known besides those in the
+	// last status of a pod.
+	// +flag=ended-pods-max
+	// +defaultValue=10000
+	// +minimum=1
+	// +maximum=1048576
+	EndedPodsMax *int32 `json:"endedPodsMax,omitempty"`
 	// stateDir is the directory for the journal. With it, subscribers resume across restarts, and
 	// podconfigd starts with the pods that it last knew. Created with mode 0700. If empty, the
 	// journal is only in memory.

@@ -321,6 +321,16 @@ func (in *PodConfigdConfiguration) DeepCopyInto(out *PodConfigdConfiguration) {
 		*out = new(int64)
 		**out = **in
 	}
+	if in.EndedPodsRetention != nil {
+		in, out := &in.EndedPodsRetention, &out.EndedPodsRetention
+		*out = new(v1.Duration)
+		**out = **in
+	}
+	if in.EndedPodsMax != nil {
+		in, out := &in.EndedPodsMax, &out.EndedPodsMax
+		*out = new(int32)
+		**out = **in
+	}
 	if in.StateMaxAge != nil {
 		in, out := &in.StateMaxAge, &out.StateMaxAge
 		*out = new(v1.Duration)

@@ -847,7 +847,10 @@ type LookupRequest struct {
 	// comes as soon as both are known.
 	Wait *durationpb.Duration `protobuf:"bytes,7,opt,name=wait,proto3" json:"wait,omitempty"`
 	// pods requests the whole pods.
-	Pods          bool `protobuf:"varint,8,opt,name=pods,proto3" json:"pods,omitempty"`
+	Pods bool `protobuf:"varint,8,opt,name=pods,proto3" json:"pods,omitempty"`
+	// at requires pod_ip, and selects the pods that had the IP at that time, as far as their
+	// status says.
+	At            *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1016,6 +1019,13 @@ func (x *LookupRequest) GetPods() bool {
 		return x.Pods
 	}
 	return false
+}
+
+func (x *LookupRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
 }
 
 type isLookupRequest_Target interface {
@@ -1255,8 +1265,10 @@ type LookupPod struct {
 	// or from the container runtime if it was in no source.
 	Ended *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended,proto3" json:"ended,omitempty"`
 	// pod is the whole pod, if it is requested and a source has it: a v1.Pod object of
-	// Kubernetes, encoded by v1.Pod.Marshal.
-	Pod []byte `protobuf:"bytes,12,opt,name=pod,proto3" json:"pod,omitempty"`
+	// Kubernetes, encoded by v1.Pod.Marshal. Of a pod that ended, the log in the state directory
+	// has it. pod_missing says why it is missing.
+	Pod        []byte `protobuf:"bytes,12,opt,name=pod,proto3" json:"pod,omitempty"`
+	PodMissing string `protobuf:"bytes,15,opt,name=pod_missing,json=podMissing,proto3" json:"pod_missing,omitempty"`
 	// status_by says by whom the status of the pod is, if the query is for a UID: kubelet, kubeletBefore (the
 	// kubelet is away, and its last status stands), mirrorPod, runtime (computed from the state of the
 	// containers), or source (the pod came with it).
@@ -1380,6 +1392,13 @@ func (x *LookupPod) GetPod() []byte {
 		return x.Pod
 	}
 	return nil
+}
+
+func (x *LookupPod) GetPodMissing() string {
+	if x != nil {
+		return x.PodMissing
+	}
+	return ""
 }
 
 func (x *LookupPod) GetStatusBy() string {
@@ -4175,7 +4194,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x129\n" +
 	"\bbookmark\x18\x03 \x01(\v2\x1d.podconfigd.v1alpha1.BookmarkR\bbookmark\x12\x12\n" +
-	"\x04pods\x18\x04 \x03(\fR\x04pods\"\xba\x03\n" +
+	"\x04pods\x18\x04 \x03(\fR\x04pods\"\xe6\x03\n" +
 	"\rLookupRequest\x12#\n" +
 	"\fcontainer_id\x18\x01 \x01(\tH\x00R\vcontainerID\x12\x19\n" +
 	"\apod_uid\x18\x02 \x01(\tH\x00R\x06podUID\x12\x17\n" +
@@ -4193,7 +4212,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
 	"start_time\x18\x06 \x01(\x04R\tstartTime\x12-\n" +
 	"\x04wait\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x12\n" +
-	"\x04pods\x18\b \x01(\bR\x04podsB\b\n" +
+	"\x04pods\x18\b \x01(\bR\x04pods\x12*\n" +
+	"\x02at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x02atB\b\n" +
 	"\x06target\"\xb1\x01\n" +
 	"\x0eLookupResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
@@ -4203,7 +4223,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
 	"LookupHost\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04pods\x18\x02 \x01(\rR\x04pods\"\x97\x04\n" +
+	"\x04pods\x18\x02 \x01(\rR\x04pods\"\xb8\x04\n" +
 	"\tLookupPod\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -4217,7 +4237,9 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\tcontainer\x18\n" +
 	" \x01(\v2$.podconfigd.v1alpha1.LookupContainerR\tcontainer\x120\n" +
 	"\x05ended\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x10\n" +
-	"\x03pod\x18\f \x01(\fR\x03pod\x12\x1b\n" +
+	"\x03pod\x18\f \x01(\fR\x03pod\x12\x1f\n" +
+	"\vpod_missing\x18\x0f \x01(\tR\n" +
+	"podMissing\x12\x1b\n" +
 	"\tstatus_by\x18\r \x01(\tR\bstatusBy\x12\x1c\n" +
 	"\tsecondary\x18\x0e \x01(\bR\tsecondary\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
@@ -4589,79 +4611,80 @@ var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	48, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
 	6,  // 11: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	50, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
-	13, // 13: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
-	12, // 14: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
-	44, // 15: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
-	14, // 16: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	49, // 17: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	49, // 18: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
-	49, // 19: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
-	10, // 20: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
-	11, // 21: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
-	17, // 22: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	49, // 23: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	49, // 24: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
-	20, // 25: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	49, // 26: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 27: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	21, // 28: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	49, // 29: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	35, // 30: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	42, // 31: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	34, // 32: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	33, // 33: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	30, // 34: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
-	28, // 35: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
-	29, // 36: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
-	49, // 37: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
-	31, // 38: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
-	32, // 39: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
-	49, // 40: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
-	49, // 41: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
-	49, // 42: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
-	49, // 43: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	49, // 44: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	45, // 45: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	49, // 46: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
-	49, // 47: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	49, // 48: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	37, // 49: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	38, // 50: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	39, // 51: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	36, // 52: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	49, // 53: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	49, // 54: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	40, // 55: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	46, // 56: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	49, // 57: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	40, // 58: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	47, // 59: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	49, // 60: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	49, // 61: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	41, // 62: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
-	49, // 63: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 64: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 65: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 66: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	26, // 67: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	18, // 68: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	10, // 69: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	15, // 70: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	22, // 71: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	24, // 72: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 73: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 74: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	27, // 75: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	19, // 76: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	11, // 77: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	16, // 78: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	23, // 79: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	25, // 80: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	73, // [73:81] is the sub-list for method output_type
-	65, // [65:73] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	49, // 13: podconfigd.v1alpha1.LookupRequest.at:type_name -> google.protobuf.Timestamp
+	13, // 14: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
+	12, // 15: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
+	44, // 16: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	14, // 17: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
+	49, // 18: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	49, // 19: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	49, // 20: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
+	10, // 21: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
+	11, // 22: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
+	17, // 23: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
+	49, // 24: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	49, // 25: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
+	20, // 26: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	49, // 27: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,  // 28: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	21, // 29: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	49, // 30: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	35, // 31: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	42, // 32: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	34, // 33: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	33, // 34: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	30, // 35: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	28, // 36: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
+	29, // 37: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
+	49, // 38: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
+	31, // 39: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	32, // 40: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	49, // 41: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	49, // 42: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	49, // 43: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	49, // 44: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	49, // 45: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	45, // 46: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	49, // 47: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
+	49, // 48: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	49, // 49: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	37, // 50: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	38, // 51: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	39, // 52: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	36, // 53: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	49, // 54: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	49, // 55: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	40, // 56: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	46, // 57: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	49, // 58: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	40, // 59: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	47, // 60: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	49, // 61: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	49, // 62: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	41, // 63: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
+	49, // 64: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	7,  // 65: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 66: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	8,  // 67: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	26, // 68: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	18, // 69: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	10, // 70: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	15, // 71: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	22, // 72: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	24, // 73: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 74: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	9,  // 75: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	27, // 76: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	19, // 77: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	11, // 78: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	16, // 79: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	23, // 80: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	25, // 81: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	74, // [74:82] is the sub-list for method output_type
+	66, // [66:74] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }

@@ -56,8 +56,10 @@ type LookupPod struct {
 	// Ended is the time at which the daemon observed that the pod was removed from its source. For a
 	// pod that was in no source, it is the end of its last container, as for a container.
 	Ended *time.Time `json:"ended,omitempty"`
-	// Pod is the whole pod, if it is requested and a source has it.
-	Pod *v1.Pod `json:"pod,omitempty"`
+	// Pod is the whole pod, if it is requested and a source has it. Of a pod that ended, the log in the
+	// state directory has it. PodMissing says why it is missing.
+	Pod        *v1.Pod `json:"pod,omitempty"`
+	PodMissing string  `json:"podMissing,omitempty"`
 }
 
 // LookupContainer is a container or sandbox of the container runtime.

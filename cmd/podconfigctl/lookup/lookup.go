@@ -30,7 +30,8 @@ const maxWait = time.Minute
 
 // Options are the flags of lookup.
 type Options struct {
-	output, by   string
+	output       string
+	by, at       string
 	wait         time.Duration
 	cli.PodFlags // the argument, which may be another one than a pod
 }
@@ -57,7 +58,8 @@ if it runs in a container.
 An argument that is none of these can also be a pod, as NAME or NAMESPACE/NAME. The name of a
 static pod can be that in its manifest, without the name of the node. An exact name wins.
 
-Containers and pods that ended are known for a minute.`,
+Containers and pods that ended are known for an hour, or what --ended-pods-retention of the daemon says.
+Then STATE has when they ended. --at shows which pod had an IP at a time.`,
 		Example: `  # Show the pod of a process
   podconfigctl lookup 4711
 
@@ -67,6 +69,9 @@ Containers and pods that ended are known for a minute.`,
   # Show the pod of a network namespace, and that of a log
   podconfigctl lookup netns:4026532567
   podconfigctl lookup log:/var/log/pods/default_web_2d45a1/app/0.log
+
+  # Show the pod that had an IP ten minutes ago
+  podconfigctl lookup --at=-10m 10.0.3.7
 
   # Show all pods on the network of the host, as JSON
   podconfigctl lookup -o json 192.168.0.10`,
@@ -84,6 +89,7 @@ Containers and pods that ended are known for a minute.`,
 	flags.CompletePods(cmd, 1)
 	command.CompleteFlag(cmd, "output", "json", "yaml", "name", "wide")
 	command.CompleteFlag(cmd, "by", "pid", "container", "ip", "uid", "cgroup", "pod")
+	cmd.Flags().StringVar(&opts.at, "at", "", "Time at which the pod had the IP: a period before now, as in -10m, or a time, as in 2026-01-02T15:04:05Z. If empty, now.")
 	cmd.Flags().DurationVar(&opts.wait, "wait", 0, "Time to wait until the container and its pod are known. 0s to 1m.")
 	return cmd
 }
@@ -99,6 +105,9 @@ func (o *Options) query() (client.LookupQuery, error) {
 	}
 	if query.Wait = o.wait; o.wait < 0 || o.wait > maxWait {
 		return client.LookupQuery{}, fmt.Errorf("--wait: %v is not a wait: expected 0s to 1m", o.wait)
+	}
+	if query.At = o.at; o.at != "" && query.PodIP == "" {
+		return client.LookupQuery{}, fmt.Errorf("--at: %q is not an IP: expected one, because only IPs are looked up at a time", o.Pod)
 	}
 	return query, nil
 }

@@ -152,7 +152,7 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 		pod := &v1alpha1.LookupPod{
 			Namespace: p.Namespace, Name: p.Name, Uid: p.UID, Labels: p.Labels, Source: p.Source, Revision: p.Revision,
 			Phase: p.Phase, PodIps: p.PodIPs, HostNetwork: p.HostNetwork, Ended: timestamp(p.Ended), StatusBy: p.StatusBy,
-			Secondary: p.Secondary,
+			Secondary: p.Secondary, PodMissing: p.PodMissing,
 		}
 		if c := p.Container; c != nil {
 			pod.Container = &v1alpha1.LookupContainer{

@@ -15,7 +15,7 @@ import (
 // ParseLookup parses the query of /v1alpha1/lookup.
 func ParseLookup(raw string) (*lookup.Query, error) {
 	q, err := parseQuery(raw, "containerID", "podUID", "podIP", "pid", "cgroup",
-		"cgroupID", "netns", "mntns", "pidns", "cgroupns", "logPath", "self", "startTime", "wait", "pods")
+		"cgroupID", "netns", "mntns", "pidns", "cgroupns", "logPath", "self", "startTime", "at", "wait", "pods")
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +36,9 @@ func ParseLookup(raw string) (*lookup.Query, error) {
 		if l.StartTime, err = strconv.ParseUint(s, 10, 64); err != nil {
 			q.Add("startTime", fmt.Errorf("%q is not a start time: expected field 22 of /proc/PID/stat", s))
 		}
+	}
+	if l.At, err = lookup.ParseAt(v["at"], time.Now()); err != nil {
+		q.Add("at", err)
 	}
 	if s := v["wait"]; s != "" {
 		if l.Wait, err = time.ParseDuration(s); err != nil {
@@ -76,6 +79,13 @@ func Lookup(request *v1alpha1.LookupRequest) (*lookup.Query, error) {
 		CgroupID: request.GetCgroupId(), LogPath: request.GetLogPath(), Self: request.GetSelf(),
 		NetNS: request.GetNetns(), MntNS: request.GetMntns(), PidNS: request.GetPidns(), CgroupNS: request.GetCgroupns(),
 		StartTime: request.GetStartTime(), Pods: request.GetPods(),
+	}
+	if at := request.GetAt(); at != nil {
+		if err := at.CheckValid(); err != nil {
+			f.Add("at", err)
+		} else {
+			l.At = at.AsTime()
+		}
 	}
 	if wait := request.GetWait(); wait != nil {
 		if err := wait.CheckValid(); err != nil {
