@@ -197,6 +197,32 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
+// A copy that served a pod while its original was missing has no better right to it than a file that does not look like a copy.
+// Among copies, it keeps the pod.
+func TestACopyThatStoodIn(t *testing.T) {
+	b := newBench(t)
+	b.put("a.yaml", "1")
+	b.put("a.yaml~", "old")
+	b.put("a.yaml", "") // an editor that takes longer
+	b.expect("x=old")
+	b.put("a.yaml", "2")
+	b.expect("x=2")
+	b.put("a.yaml.bak", "older")
+	b.put("z.yaml", "2")
+	b.put("a.yaml", "") // it has another name now
+	b.expect("x=2")
+	b.put("z.yaml", "")
+	b.expect("x=old")
+	b.put("a.yaml.bak", "older still")
+	b.expect("x=old")
+	b.put("z.yaml", "3")
+	b.expect("x=3")
+	b.put("a.yaml", "4")
+	b.expect("x=4")
+	b.put("a.yaml", "")
+	b.expect("x=3")
+}
+
 // A manifest that is bad keeps its name, also against a copy.
 func TestABadManifestKeepsItsName(t *testing.T) {
 	b := newBench(t)

@@ -134,7 +134,8 @@ func (h holders) before(c claim, name string) []string {
 }
 
 // rank is the order in which files get their claims: first those that do not look like a copy of another one that is
-// there, then those that had a claim, then those that do not look like a copy at all, then by name.
+// there, then those that had a claim, then those that do not look like a copy at all, then by name. A copy that took a claim over
+// has not had it. Among copies, it comes first.
 type rank struct {
 	copy, had, named int
 	name             string
@@ -160,7 +161,9 @@ func (s *Set) rank(f *file, released []release) rank {
 		r.copy = 1
 	}
 	if copyOf(f.name) != "" {
-		r.named = 1
+		if r.named = never; r.had > 0 {
+			r.had, r.named = never, r.had
+		}
 	}
 	return r
 }
