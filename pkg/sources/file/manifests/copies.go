@@ -43,13 +43,18 @@ var copies = []struct {
 		lazyregexp.New(`(?i)^(.+?)(?: ?\((?:[0-9]+|[^)]*copy[^)]*)\)|[.]sync-conflict-[^.]+)(` + extension + `)?$`),
 	},
 	{
-		"backups with a date", "web-2026.yaml web-2026-11-27.yaml web.20261127.yaml web_2026-11-27T10:15 web-20261127",
-		lazyregexp.New(`(?i)^(.+?)[-_.]20[0-9]{2}(?:(?:[0-9]{4}|[^0-9]).*?)??(` + extension + `)?$`),
+		"backups with a date, or with the seconds of date +%s",
+		"web-2026.yaml web-2026-11-27.yaml web.20261127.yaml web_2026-11-27T10:15 web-20261127 web-1795798800.yaml",
+		lazyregexp.New(`(?i)^(.+?)[-_.](?:20[0-9]{2}(?:(?:[0-9]{4}|[^0-9]).*?)??|[12][0-9]{9})(` + extension + `)?$`),
+	},
+	{
+		"backups that begin with a date", "2026-11-27-web.yaml 20261127_web.yaml 20261127-1015-web.yaml",
+		lazyregexp.New(`^20[0-9]{2}(?:[0-9]{4}|-[0-9]{2}-[0-9]{2})(?:[-_.T][0-9:.-]*[0-9])?[-_ ](.+)$`),
 	},
 }
 
 // mark is the words that mark a copy.
-const mark = `bak|backup|copy|orig|original|old|new|save|saved|te?mp|disabled?|off`
+const mark = `bak|backup|copy|orig|original|old|prev(?:ious)?|new|sav|saved?|te?mp|disabled?|off`
 
 // copyOf returns the name that a name looks like a copy of; empty if it does not look like one.
 func copyOf(name string) (of string) {

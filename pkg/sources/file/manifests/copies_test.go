@@ -32,10 +32,12 @@ func TestCopyOf(t *testing.T) {
 	for name, want := range map[string]string{
 		"web.yaml": "", "web": "", "web.yml": "", "web.json": "", "web-v2.yaml": "", "web2.yaml": "", "web-1.yaml": "", "kube-proxy.manifest": "",
 		"00-web.yaml": "", "web-canary.yaml": "", "newweb.yaml": "", "web-20.yaml": "", "web-20260.yaml": "", "bold-web.yaml": "", "web-gold.yaml": "",
+		"web-179579880.yaml": "", "web-17957988001.yaml": "", "2026-web.yaml": "", "2026-11-web.yaml": "", "20261127.yaml": "", "1795798800-web.yaml": "",
 		"~": "", "##": "", ".bak": "", "2026.yaml": "", "приложение": "", "-rf": "",
 		"web.yaml.bak~": "web.yaml", "#web.yaml.bak#": "web.yaml", "web.yaml.~1~": "web.yaml", "backup-web-2026.yaml": "web.yaml", "web.yaml.2026-11-27.bak": "web.yaml",
 		"Backup of web.yaml": "web.yaml", "Copy of web.yaml": "web.yaml", "web - Copy.yaml": "web.yaml", "web copy 2.yaml": "web.yaml", "web (copy).yaml": "web.yaml",
 		"web (node1's conflicted copy 2026-11-27).yaml": "web.yaml", "WEB.YAML.BAK": "WEB.YAML", "w.tmp": "w", "web.yaml.a1B2c3": "web.yaml",
+		"2026-11-27T10:15:00-web.yaml": "web.yaml", "20261127-web.yaml.bak": "web.yaml", "web-prev.yaml": "web.yaml", "web.sav": "web", "web.1795798800": "web",
 	} {
 		if got := copyOf(name); got != want {
 			t.Errorf("%s looks like a copy of %q, want %q", name, got, want)
