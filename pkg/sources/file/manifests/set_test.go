@@ -106,10 +106,10 @@ func TestTakingOver(t *testing.T) {
 		t.Error(got)
 	}
 	b.remove("a.yaml")
+	began := time.Now()
 	if b.lookAll() {
 		t.Error("the file counts as gone at once")
 	}
-	began := time.Now()
 	b.expect("x=1")
 	n, due := b.set.Unsettled()
 	if n != 1 {
