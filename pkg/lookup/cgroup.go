@@ -17,9 +17,6 @@ type CgroupContainer struct {
 }
 
 var (
-	// containerCgroup matches the cgroup of a container: its ID, with or without the name of the runtime before it and
-	// the ".scope" of systemd after it.
-	containerCgroup = lazyregexp.New(`^(?:(.*)[-_])?([0-9a-f]{64})(?:\.scope)?$`)
 	// podSlice matches the cgroup of a pod with the kubelet's systemd driver, podDirectory with its cgroupfs driver. The
 	// directory is below one whose name ends in kubepods. A daemon in its own cgroup namespace may not see that one: then
 	// podNamespaced also has to match, which accepts only the UIDs that Kubernetes makes.
@@ -79,26 +76,67 @@ func parseCgroupPath(path string, monitors bool) []CgroupContainer {
 	// kubelet.
 	for name := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == ':' }) {
 		kubepods = kubepods || strings.HasSuffix(name, "kubepods")
-		if m := podSlice().FindStringSubmatch(name); m != nil {
-			pod = types.UID(strings.ReplaceAll(m[1], "_", "-"))
+		if uid, ok := podOfSlice(name); ok {
+			pod = uid
 			continue
 		}
-		if m := podDirectory().FindStringSubmatch(name); m != nil && (kubepods || podNamespaced().MatchString(name)) {
-			pod, kubepods = types.UID(m[1]), false
+		if uid, ok := podOfDirectory(name, kubepods); ok {
+			pod, kubepods = uid, false
 			continue
 		}
-		m := containerCgroup().FindStringSubmatch(name)
-		switch {
-		case m == nil:
-			continue
-		case strings.HasSuffix(m[1], "conmon") && !monitors: // the monitor that CRI-O starts for a container
+		runtime, id := containerCgroup(name)
+		if id == "" || strings.HasSuffix(runtime, "conmon") && !monitors { // the monitor that CRI-O starts for a container
 			continue
 		}
-		found = append(found, CgroupContainer{m[2], pod})
+		found = append(found, CgroupContainer{id, pod})
 		pod = "" // what follows is in the container
 	}
 	if pod != "" {
 		found = append(found, CgroupContainer{PodUID: pod})
 	}
 	return found
+}
+
+// podOfSlice returns the pod whose cgroup has a name, with the systemd driver. Most cgroups of other names are told by their ends:
+// the regular expressions take long.
+func podOfSlice(name string) (uid types.UID, ok bool) {
+	if !strings.HasSuffix(name, ".slice") {
+		return "", false
+	}
+	m := podSlice().FindStringSubmatch(name)
+	if m == nil {
+		return "", false
+	}
+	return types.UID(strings.ReplaceAll(m[1], "_", "-")), true
+}
+
+// podOfDirectory returns the pod whose cgroup has a name, with the cgroupfs driver. kubepods is true below a cgroup whose name ends
+// in kubepods.
+func podOfDirectory(name string, kubepods bool) (uid types.UID, ok bool) {
+	if !strings.HasPrefix(name, "pod") {
+		return "", false
+	}
+	m := podDirectory().FindStringSubmatch(name)
+	if m == nil || !kubepods && !podNamespaced().MatchString(name) {
+		return "", false
+	}
+	return types.UID(m[1]), true
+}
+
+// containerCgroup returns the ID of the container whose cgroup has a name, and the name of the runtime before it. The ".scope" of
+// systemd can be after it. The ID is empty if the name is that of no container.
+func containerCgroup(name string) (runtime, id string) {
+	name = strings.TrimSuffix(name, ".scope")
+	const length = 64
+	at := len(name) - length
+	if at < 0 || strings.Trim(name[at:], "0123456789abcdef") != "" {
+		return "", ""
+	}
+	if at == 0 {
+		return "", name
+	}
+	if c := name[at-1]; c != '-' && c != '_' {
+		return "", ""
+	}
+	return name[:at-1], name[at:]
 }

@@ -241,17 +241,31 @@ func TestProcesses(t *testing.T) {
 	})
 }
 
+// startOf returns the start time of a process.
+func startOf(t *testing.T, d processDir) uint64 {
+	t.Helper()
+	start, err := d.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start
+}
+
 // This process has a start time, and its cgroup is that of the test.
 func TestThisProcess(t *testing.T) {
-	start, err := startTime("/proc/self")
-	if err != nil || start == 0 {
-		t.Errorf("got %d, %v", start, err)
+	d, err := openProcess("/proc", "self")
+	if err != nil {
+		t.Fatal(err)
 	}
-	lines, err := os.ReadFile("/proc/self/cgroup")
+	defer d.close()
+	if now, start := startedAt(time.Now()), startOf(t, d); start == 0 || start > now || now-start > 3600*ticks {
+		t.Errorf("it started at %d, and now is %d", start, now)
+	}
+	lines, err := d.cgroup()
 	if err != nil {
 		t.Skip(err)
 	}
-	for _, c := range ParseCgroup(string(lines)) {
+	for _, c := range ParseCgroup(lines) {
 		if c.ID == "" && c.PodUID == types.UID("") {
 			t.Errorf("got an empty container in %s", lines)
 		}

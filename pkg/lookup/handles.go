@@ -3,7 +3,6 @@ package lookup
 import (
 	"cmp"
 	"context"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,18 +99,21 @@ func (l *Lookup) isOf(p process, id string) bool {
 	return false
 }
 
-// readHandles reads the handles of a container from its first process. It returns nil if the process has ended.
+// readHandles reads the handles of a container from its first process. It returns nil if the process has
+// ended, or is in another cgroup.
 func (l *Lookup) readHandles(p process, id string) *handles {
-	h := &handles{first: p, read: time.Now()}
-	for k := range kind(kinds) {
-		h.namespaces[k], _ = readNamespace(filepath.Join(l.proc, strconv.Itoa(p.pid)), k) // 0 if podconfigd may not read it
+	d, err := openProcess(l.proc, strconv.Itoa(p.pid))
+	if err != nil {
+		return nil
 	}
+	defer d.close()
+	if text, err := d.cgroup(); err != nil || text != p.cgroup.text || !p.is(d) {
+		return nil
+	}
+	h := &handles{first: p, namespaces: d.namespaces(), read: time.Now()}
 	var isV2 bool
 	if h.cgroup, isV2 = cgroupOfContainer(p.cgroup.text, id); isV2 {
 		h.cgroupID = l.cgroups.id(h.cgroup)
-	}
-	if !p.same(l.proc) { // read last: all is of this process
-		return nil
 	}
 	return h
 }

@@ -1,11 +1,16 @@
 package lookup
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,14 +150,47 @@ func TestTheClient(t *testing.T) {
 	})
 }
 
-// The start time of this process is one at which it can have started.
-func TestStartedAt(t *testing.T) {
-	start, err := startTime("/proc/self")
-	if err != nil {
+// The directory of a process that has ended can't be read, whatever process has its PID. The directory of another process with the
+// PID has another identity.
+func TestDirectoriesOfProcesses(t *testing.T) {
+	open := func(pid int) processDir {
+		t.Helper()
+		d, err := openProcess("/proc", strconv.Itoa(pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(d.close)
+		return d
+	}
+	cmd := exec.Command("sleep", "3600")
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if now := startedAt(time.Now()); start > now || now-start > 3600*ticks {
-		t.Errorf("this process started at %d, and now is %d", start, now)
+	own, child := open(os.Getpid()), open(cmd.Process.Pid)
+	p := process{start: startOf(t, own)}
+	var err error
+	if p.identity, err = own.identity(); err != nil || !p.is(own) || !p.is(open(os.Getpid())) {
+		t.Errorf("the directory of this process is not recognized: %v", err)
+	}
+	if p.is(child) {
+		t.Error("the directory of another process is taken for that of this one")
+	}
+	p.identity = identity{}
+	if !p.is(own) {
+		t.Error("the directory of this process is not recognized by its start time")
+	}
+	if _, err := child.namespace(netNS); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	_, ofCgroup := child.cgroup()
+	_, ofStart := child.start()
+	_, ofNamespace := child.namespace(netNS)
+	for _, err := range []error{ofCgroup, ofStart, ofNamespace} {
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("after the end of the process: %v", err)
+		}
 	}
 }
 
@@ -183,6 +221,7 @@ func TestNamespacesOfTheHost(t *testing.T) {
 
 		// The namespaces of process 1 can't be read.
 		n.run(1, fakeProcess{1, "/init.scope", [4]int{}})
+		n.pass(2 * fresh)
 		n.expect("file other app running", Query{NetNS: 10})
 		hostNetwork := pod("other")
 		hostNetwork.Spec.HostNetwork = true
@@ -197,6 +236,7 @@ func TestNamespacesOfTheHost(t *testing.T) {
 			if err := os.Rename(filepath.Join(n.proc, "7"), filepath.Join(n.proc, "self")); err != nil {
 				n.t.Fatal(err)
 			}
+			n.pass(2 * fresh)
 		}
 		self("/system.slice/podconfigd.service")
 		host("&{Namespace:pidns Pods:0} 0 true", Query{PidNS: 92})

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -19,14 +17,13 @@ const fresh = time.Second
 
 // inNamespace adds to the target the containers that have a process in a namespace.
 func (l *Lookup) inNamespace(ctx context.Context, ns namespace, t *target) error {
-	host, err := l.hostNamespace(ns.kind)
-	if err == nil && host == ns.inode {
-		t.host = ns.kind.String()
-	}
-	t.hostUnknown = err != nil && ns.kind == netNS
 	asked := time.Now()
 	all, err := l.processes.since(ctx, asked.Add(-fresh), false)
 	if err == nil {
+		if all.host[ns.kind] == ns.inode {
+			t.host = ns.kind.String()
+		}
+		t.hostUnknown = all.host[ns.kind] == 0 && ns.kind == netNS
 		t.add(l.members(all, ns))
 	}
 	if err == nil && len(t.members) == 0 && t.host == "" {
@@ -43,20 +40,6 @@ func (l *Lookup) inNamespace(ctx context.Context, ns namespace, t *target) error
 		return notReadable(t.what)
 	}
 	return notFound(t.what, "no process in a container has it")
-}
-
-// hostNamespace returns the inode of a namespace of the host: of process 1. If podconfigd may not read it, it is its own, unless
-// podconfigd runs in a container, or with mounts of its own.
-func (l *Lookup) hostNamespace(k kind) (uint64, error) {
-	inode, err := readNamespace(filepath.Join(l.proc, "1"), k)
-	if err == nil || k == mntNS {
-		return inode, err
-	}
-	self := filepath.Join(l.proc, "self")
-	if text, own := os.ReadFile(filepath.Join(self, "cgroup")); own != nil || len(ParseCgroup(string(text))) > 0 {
-		return 0, err
-	}
-	return readNamespace(self, k)
 }
 
 // members returns the processes that still are in a namespace.

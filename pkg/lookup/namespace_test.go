@@ -95,6 +95,7 @@ func TestReusedNamespaces(t *testing.T) {
 		n.run(101, fakeProcess{500, cgroupOf("other", otherID), [4]int{50, 31, 52, 53}})
 		n.expect("file other app running", Query{MntNS: 31})
 		n.run(101, fakeProcess{500, cgroupOf("web", appID), [4]int{50, 31, 52, 53}}) // moved
+		n.pass(2 * fresh)
 		n.expect("file web app running", Query{MntNS: 31})
 		n.run(101, fakeProcess{500, cgroupOf("web", appID), [4]int{50, 61, 52, 53}}) // it has unshared its mounts
 		n.expect("looking up mntns 31: no process in a container has it", Query{MntNS: 31})

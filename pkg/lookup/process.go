@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,37 +16,38 @@ import (
 
 // process adds to the target the containers that the cgroup of the process names.
 func (l *Lookup) process(q *Query, pid int64, t *target) error {
-	dir := filepath.Join(l.proc, strconv.FormatInt(pid, 10))
-	var cgroup []byte
-	for {
-		before, err := startTime(dir)
-		if err == nil && q.StartTime != 0 && before != q.StartTime {
-			return notFound(t.what, fmt.Sprintf("it started at %d, not at %d: the process has ended, and another one has its PID", before, q.StartTime))
-		}
-		if err == nil && q.Self && before > startedAt(q.Connected) {
-			return notFound(t.what, "it has ended, and another process has its PID")
-		}
-		if err == nil {
-			cgroup, err = os.ReadFile(filepath.Join(dir, "cgroup"))
-		}
-		var after uint64
-		if err == nil {
-			after, err = startTime(dir)
-		}
+	d, err := openProcess(l.proc, strconv.FormatInt(pid, 10))
+	if err != nil {
+		return notRead(t.what, err)
+	}
+	defer d.close()
+	if q.StartTime != 0 || q.Self {
+		start, err := d.start()
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
-			return notFound(t.what, "there is no such process in the PID namespace of podconfigd")
 		case err != nil:
-			return unavailable(t.what, err)
-		}
-		if before == after {
-			break // otherwise, another process has got the PID: try again
+			return notRead(t.what, err)
+		case q.Self && start > startedAt(q.Connected):
+			return notFound(t.what, "it has ended, and another process has its PID")
+		case !q.Self && start != q.StartTime:
+			return notFound(t.what, fmt.Sprintf("it started at %d, not at %d: the process has ended, and another one has its PID", start, q.StartTime))
 		}
 	}
-	if t.containers = ParseCgroup(string(cgroup)); len(t.containers) == 0 {
-		return notFound(t.what, "it runs in no container: its cgroup is "+shownCgroup(string(cgroup)))
+	cgroup, err := d.cgroup()
+	if err != nil {
+		return notRead(t.what, err)
+	}
+	if t.containers = ParseCgroup(cgroup); len(t.containers) == 0 {
+		return notFound(t.what, "it runs in no container: its cgroup is "+shownCgroup(cgroup))
 	}
 	return nil
+}
+
+// notRead answers a query for a process that can't be read.
+func notRead(what string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return notFound(what, "there is no such process in the PID namespace of podconfigd")
+	}
+	return unavailable(what, err)
 }
 
 // ticks is how many clock ticks a second has for programs.

@@ -1,15 +1,12 @@
 package lookup
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 )
 
@@ -46,8 +43,9 @@ type cgroup struct {
 type process struct {
 	pid int
 	// start is its start time, in clock ticks after boot.
-	start  uint64
-	cgroup *cgroup
+	start    uint64
+	identity identity
+	cgroup   *cgroup
 }
 
 // processes has the processes in containers, as they were read from procfs.
@@ -57,6 +55,9 @@ type processes struct {
 	byContainer map[string][]process
 	// handles has the *handles of containers that were asked for, by ID.
 	handles sync.Map
+	// host are the namespaces of the host: those of process 1. One that podconfigd may not read is its own, unless podconfigd runs
+	// in a container, or with mounts of its own. One that is not known is 0.
+	host [kinds]uint64
 	// denied is true if podconfigd may not read the namespaces of some of them.
 	denied bool
 }
@@ -64,6 +65,7 @@ type processes struct {
 // readProcesses reads the processes in containers from a procfs.
 func readProcesses(proc string) *processes {
 	all := &processes{byNamespace: make(map[namespace][]process), byContainer: make(map[string][]process)}
+	all.readHost(proc)
 	entries, _ := os.ReadDir(proc) // without processes, nothing is found
 	cgroups := make(map[string]*cgroup)
 	for _, e := range entries {
@@ -71,35 +73,59 @@ func readProcesses(proc string) *processes {
 		if err != nil {
 			continue
 		}
-		dir := filepath.Join(proc, e.Name())
-		text, err := os.ReadFile(filepath.Join(dir, "cgroup"))
+		d, err := openProcess(proc, e.Name())
 		if err != nil {
 			continue // it has ended
 		}
-		g := cgroups[string(text)]
-		if g == nil {
-			g = &cgroup{string(text), parseCgroup(string(text), false)}
-			cgroups[g.text] = g
-		}
-		if len(g.containers) == 0 {
-			continue
-		}
-		if start, err := startTime(dir); err == nil {
-			all.add(dir, process{pid, start, g})
-		}
+		all.read(d, pid, cgroups)
+		d.close()
 	}
 	return all
 }
 
-// add adds a process with its namespaces.
-func (all *processes) add(dir string, p process) {
-	for _, c := range p.cgroup.containers {
+// readHost reads the namespaces of the host.
+func (all *processes) readHost(proc string) {
+	if self, err := openProcess(proc, "self"); err == nil {
+		defer self.close()
+		if text, err := self.cgroup(); err == nil && len(ParseCgroup(text)) == 0 {
+			all.host = self.namespaces()
+			all.host[mntNS] = 0
+		}
+	}
+	if first, err := openProcess(proc, "1"); err == nil {
+		defer first.close()
+		for k, inode := range first.namespaces() {
+			all.host[k] = cmp.Or(inode, all.host[k])
+		}
+	}
+}
+
+// read adds a process if it is in a container. cgroups has what was read before.
+func (all *processes) read(d processDir, pid int, cgroups map[string]*cgroup) {
+	text, err := d.read("cgroup")
+	if err != nil {
+		return // it has ended
+	}
+	g := cgroups[string(text)]
+	if g == nil {
+		g = &cgroup{string(text), parseCgroup(string(text), false)}
+		cgroups[g.text] = g
+	}
+	if len(g.containers) == 0 {
+		return
+	}
+	p := process{pid: pid, cgroup: g}
+	if p.start, err = d.start(); err != nil {
+		return
+	}
+	p.identity, _ = d.identity() // without it, only the start time counts
+	for _, c := range g.containers {
 		if c.ID != "" {
 			all.byContainer[c.ID] = first(all.byContainer[c.ID], p)
 		}
 	}
 	for k := range kind(kinds) {
-		inode, err := readNamespace(dir, k)
+		inode, err := d.namespace(k)
 		if err != nil {
 			all.denied = all.denied || errors.Is(err, fs.ErrPermission)
 			continue
@@ -121,47 +147,22 @@ func first(list []process, p process) []process {
 	return list
 }
 
-// same reports whether the PID still belongs to the process, and the process is in the cgroup in which it was.
-func (p process) same(proc string) bool {
-	dir := filepath.Join(proc, strconv.Itoa(p.pid))
-	text, err := os.ReadFile(filepath.Join(dir, "cgroup"))
-	if err != nil || string(text) != p.cgroup.text {
-		return false
+// is reports whether a directory is that of the process.
+func (p process) is(d processDir) bool {
+	if id, err := d.identity(); err == nil && id == p.identity {
+		return true // reading the start time takes longer
 	}
-	start, err := startTime(dir)
+	start, err := d.start()
 	return err == nil && start == p.start
 }
 
 // in reports whether the process still is in a namespace.
 func (p process) in(proc string, ns namespace) bool {
-	inode, err := readNamespace(filepath.Join(proc, strconv.Itoa(p.pid)), ns.kind)
-	return err == nil && inode == ns.inode && p.same(proc) // the start time is read last
-}
-
-// readNamespace returns the inode of a namespace of a process. dir is the directory of the process.
-func readNamespace(dir string, k kind) (uint64, error) {
-	link, err := os.Readlink(filepath.Join(dir, "ns", k.file()))
+	d, err := openProcess(proc, strconv.Itoa(p.pid))
 	if err != nil {
-		return 0, err
+		return false
 	}
-	inode, found := strings.CutPrefix(link, k.file()+":[")
-	if !found {
-		return 0, fmt.Errorf("%s/ns/%s: expected %[2]s:[INODE], got %q", dir, k.file(), link)
-	}
-	return strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 64)
-}
-
-// startTime returns the start time of a process, in clock ticks after boot. dir is the directory of the process.
-func startTime(dir string) (uint64, error) {
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	if err != nil {
-		return 0, err
-	}
-	// The name of the process is in parentheses, and can have any character.
-	const fromState = 22 - 3 // the state is field 3, the start time field 22
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) <= fromState {
-		return 0, fmt.Errorf("%s/stat: expected 22 fields, got %q", dir, stat)
-	}
-	return strconv.ParseUint(string(fields[fromState]), 10, 64)
+	defer d.close()
+	inode, err := d.namespace(ns.kind)
+	return err == nil && inode == ns.inode && p.is(d)
 }
