@@ -38,8 +38,8 @@ func inMountNamespace(t *testing.T) bool {
 	return false
 }
 
-// A mount over the path, over a directory above it or over a file in it takes effect at
-// once, and so does an unmount. Neither waits for the next poll or relist.
+// A mount over the path or over a directory above it takes effect at the next poll, and one over a file in it at the next
+// relist. So does an unmount.
 func TestMounts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -60,7 +60,7 @@ func TestMounts(t *testing.T) {
 			if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(other, 0o755)); err != nil {
 				t.Fatal(err)
 			}
-			h := run(t, dir, Options{pollPeriod: time.Hour})
+			h := run(t, dir, Options{Period: 100 * time.Millisecond})
 			h.expect()
 			h.put("a.yaml", "1")
 			h.expect("a=1")

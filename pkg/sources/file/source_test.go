@@ -206,7 +206,7 @@ func TestOverflowListsAgain(t *testing.T) {
 	h := run(t, t.TempDir(), Options{openWatcher: func() (follow.Watcher, error) { return w, nil }})
 	h.expect()
 	h.put("a.yaml", "1")
-	go func() { w.errors <- fsnotify.ErrEventOverflow }() // a mount elsewhere can make the source list before it
+	go func() { w.errors <- fsnotify.ErrEventOverflow }()
 	h.expect("a=1")
 	testutil.Until(t, "the status says one overflow", func() bool { return h.source.Status().File.Overflows == 1 })
 	if n := h.metric("watch_overflows_total"); n != 1 {
@@ -226,7 +226,7 @@ func TestABrokenWatcherIsReplaced(t *testing.T) {
 	h.expect()
 	h.put("a.yaml", "1")
 	w := <-watchers
-	go func() { w.errors <- errors.New("broken") }() // a mount elsewhere can make the source list before it
+	go func() { w.errors <- errors.New("broken") }()
 	h.expect("a=1")
 	h.put("b.yaml", "1")
 	real, err := filepath.EvalSymlinks(h.dir)

@@ -128,8 +128,6 @@ func New(opts Options) *Follower {
 func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		defer f.watches.close()
-		mounts := watchMounts(ctx)
-		defer mounts.close()
 		relist := time.NewTicker(f.period)
 		defer relist.Stop()
 		poll := time.NewTicker(f.pollPeriod)
@@ -138,13 +136,13 @@ func (f *Follower) Changes(ctx context.Context, again <-chan time.Time) iter.Seq
 		f.work()
 		defer f.Done()
 		for change, ok := f.list(ctx), true; ok && yield(change); {
-			change, ok = f.next(ctx, relist.C, poll.C, again, mounts.changed)
+			change, ok = f.next(ctx, relist.C, poll.C, again)
 		}
 	}
 }
 
 // next waits for a change or the end of the context.
-func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Time, mounts <-chan struct{}) (change Change, ok bool) {
+func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Time) (change Change, ok bool) {
 	for {
 		f.Done()
 		idle := time.Now()
@@ -164,12 +162,9 @@ func (f *Follower) next(ctx context.Context, relist, poll, again <-chan time.Tim
 		case <-relist:
 			f.work()
 			return f.list(ctx), true
-		case <-mounts:
-			f.work()
-			return f.list(ctx), true
 		case <-poll:
 			f.work()
-			// Renaming an ancestor causes no event.
+			// Renaming an ancestor, or a mount over the path, causes no event.
 			if f.watches.w == nil || f.moved() || f.relist.Swap(false) {
 				return f.list(ctx), true
 			}
