@@ -20,6 +20,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/configfile"
 	"github.com/podconfigd/podconfigd/internal/logsink"
 	"github.com/podconfigd/podconfigd/internal/metric"
+	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 // logCloseTimeout is how long the daemon waits at its end for log lines to be written.
@@ -67,11 +68,11 @@ Without a subcommand, podconfigd runs the daemon. podconfigctl reads it and cont
 			r := newReloader(hups, metrics, loaded, func() (*configfile.Configuration, error) { return opts.Load(cmd.Flags()) })
 			loaded.Collectors = append(loaded.Collectors, metrics)
 			log := sync.OnceValue(func() error { return startLogging(sink, &loaded.Logging, gates) })
-			if loaded.Unnamed() && loaded.Check() == nil {
+			if !loaded.Faulty() && loaded.Unnamed() {
 				if err := log(); err != nil {
 					return err
 				}
-				if err := loaded.AwaitName(cmd.Context()); err != nil {
+				if err := daemon.AwaitName(cmd.Context(), loaded.Config); err != nil {
 					return ended(cmd.Context(), err)
 				}
 			}

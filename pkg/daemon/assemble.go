@@ -116,6 +116,10 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 			name:   sourcesPart,
 			status: d.nameProblem,
 			run: func(ctx context.Context) error {
+				if d.config.waiting != "" {
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}
 				return d.sources.run(ctx, func(ctx context.Context) {
 					d.podsAPI.Ask(ctx)
 					d.kubelet.Ask(ctx)

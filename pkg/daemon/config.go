@@ -28,6 +28,9 @@ type Config struct {
 	SocketActivation bool
 	// Collectors are further metrics of the program. /metrics serves them too.
 	Collectors []prometheus.Collector
+
+	// waiting says what a daemon waits for that reads no source; empty for all others: AwaitName.
+	waiting string
 }
 
 // setDefaults sets the fields that are left out.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -41,26 +42,81 @@ func (c *Config) Unnamed() bool {
 	return is
 }
 
+var errNamed = errors.New("the machine has a name")
+
 // AwaitName waits until the machine has a name of its own, for at most a minute. The names and UIDs of static pods, and the state
-// directory, belong to the name of the node. The error is the cause of the context.
-func (c *Config) AwaitName(ctx context.Context) error {
+// directory, belong to the name of the node, so no source is read yet. Meanwhile, the sockets answer: the status says what is
+// missing, and /readyz fails. Without a service manager that has the sockets, that is: their clients wait. If the configuration is
+// not valid or an address is in use, it does not wait, and returns the error.
+func AwaitName(ctx context.Context, c Config) error { //nolint:gocritic // it is called once, like New
 	logger := klog.FromContext(ctx)
 	name, _ := c.unnamed()
+	c.waiting = fmt.Sprintf("waiting until %s for the name of the machine, which is %q: names and UIDs of static pods contain it; set --hostname-override to start at once",
+		time.Now().Add(nameTimeout).Local().Format(time.TimeOnly), name)
 	logger.Info("The machine has no name of its own yet; waiting for it. To start at once, set --hostname-override", "hostname", name, "timeout", nameTimeout)
+	waiting, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	ended := make(chan error, 1)
+	go func() {
+		err := c.serveUnnamed(waiting)
+		if err != nil {
+			stop(err) // there is nothing to wait for
+		}
+		ended <- err
+	}()
+	stop(c.awaitName(waiting))
+	err := <-ended
+	switch name, is := c.unnamed(); {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case is:
+		logger.Info("The machine still has no name of its own; static pods get this one. To give the node another, set --hostname-override", "hostname", name)
+	}
+	return nil
+}
+
+// awaitName waits for the name. It returns an error when that is over.
+func (c *Config) awaitName(ctx context.Context) error {
 	for until := time.Now().Add(nameTimeout); time.Now().Before(until); {
 		if err := await.For(ctx, namePeriod); err != nil {
 			return err
 		}
 		if !c.Unnamed() {
-			return nil
+			break
 		}
 	}
-	logger.Info("The machine still has no name of its own; static pods get this one. To give the node another, set --hostname-override", "hostname", name)
+	return errNamed
+}
+
+// serveUnnamed serves the sockets of a daemon that reads nothing and writes nothing, until the context is done.
+func (c Config) serveUnnamed(ctx context.Context) error { //nolint:gocritic // New takes a value too
+	if c.SocketActivation && os.Getenv("LISTEN_FDS") != "" {
+		return nil // the sockets are passed once
+	}
+	unnamed := c
+	unnamed.PodConfigdConfiguration = *c.DeepCopy()
+	unnamed.HostnameOverride = "localhost"
+	unnamed.StateDir, unnamed.CreateMirrorPods = "", false
+	unnamed.NotifyServiceManager = false // it waits
+	d, err := New(unnamed)
+	if err != nil {
+		return err
+	}
+	if err = d.Run(ctx); ctx.Err() == nil {
+		return err
+	}
 	return nil
 }
 
-// nameProblem adds a problem if the name of the machine has changed. Like the kubelet, the daemon keeps the name that it started with.
+// nameProblem adds a problem if the daemon waits for the name of the machine, or if that has changed. Like the kubelet, it keeps the
+// name that it started with.
 func (d *Daemon) nameProblem(status *v1alpha1.Status) {
+	if d.config.waiting != "" {
+		status.Problems = append(status.Problems, d.config.waiting)
+		return
+	}
 	if name, _ := d.config.unnamed(); d.config.HostnameOverride == "" && name != "" && name != string(d.node) {
 		status.Problems = append(status.Problems, fmt.Sprintf(
 			"the host name is now %q, and the node is %s until podconfigd is restarted: then the static pods get other names; to keep them, set --hostname-override=%[2]s", name, d.node))

@@ -3,9 +3,12 @@ package daemon
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 // A machine that never gets a name delays the start by a minute. A daemon that is stopped does not wait.
@@ -41,13 +44,34 @@ func TestAwaitName(t *testing.T) {
 				}
 				c := new(Config)
 				if c.Unnamed() {
-					_ = c.AwaitName(ctx) // it ends
+					_ = c.awaitName(ctx) // it ends
 				}
 				if took := time.Since(began); took.Round(namePeriod) != test.want || c.Unnamed() == test.named {
 					t.Errorf("it took %v, unnamed: %t", took, c.Unnamed())
 				}
 				if c.HostnameOverride = "node1"; c.Unnamed() {
 					t.Error("a configured name is not enough")
+				}
+			})
+		})
+	}
+}
+
+// What no name mends is an error at once.
+func TestAwaitNameWithAFault(t *testing.T) {
+	before := hostname
+	defer func() { hostname = before }()
+	hostname = func() (string, error) { return "localhost", nil }
+	dir := testutil.ShortDir(t)
+	testutil.WriteFile(t, filepath.Join(dir, "file"), "")
+	for name, socket := range map[string]string{"a faulty configuration": "", "an address that can't be used": filepath.Join(dir, "file")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				var c Config
+				c.Socket, c.StaticPodPath = &socket, dir
+				if err := AwaitName(t.Context(), c); err == nil || time.Since(began) > 0 {
+					t.Errorf("%v after %v", err, time.Since(began))
 				}
 			})
 		})

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,6 +82,9 @@ func (d *Daemon) ready() (checks []server.Check) {
 
 // checkSources returns an error with the sources that have not been seen, or nil.
 func (d *Daemon) checkSources() error {
+	if d.config.waiting != "" {
+		return errors.New(d.config.waiting)
+	}
 	unseen, restored := d.journal.Unseen(), d.journal.Restored()
 	if len(unseen) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 // apiserverParts are the parts that write to the apiserver: events, if it is a source, and mirror pods.
 func (d *Daemon) apiserverParts(registry prometheus.Registerer) (parts []part) {
 	c := &d.config
-	if c.apiserver() {
+	if c.apiserver() && c.waiting == "" {
 		parts = append(parts, d.eventWriter(apiserver.NewPoster(c.Kubeconfig, userAgent()), registry))
 	}
 	if c.CreateMirrorPods {
