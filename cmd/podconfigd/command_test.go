@@ -52,3 +52,16 @@ func TestMovedCommands(t *testing.T) {
 		})
 	}
 }
+
+// The help on such a command names the new one too: it has no flags.
+func TestHelpOnMovedCommands(t *testing.T) {
+	var out, errs bytes.Buffer
+	root := newRootCommand()
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs([]string{"help", "watch"})
+	const want = "podconfigd: watch is a command of podconfigctl: use \"podconfigctl watch\"\n"
+	if err := root.ExecuteContext(t.Context()); err != nil || errs.String() != want || out.Len() > 0 {
+		t.Errorf("%v, %q, %q", err, &errs, &out)
+	}
+}

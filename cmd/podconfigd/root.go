@@ -23,13 +23,18 @@ var moved = []string{"config", "get", "history", "lookup", "proxy", "release", "
 // movedCommands returns commands that name the new ones.
 func movedCommands() (commands []*cobra.Command) {
 	for _, name := range moved {
-		commands = append(commands, &cobra.Command{
+		say := func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "podconfigd: %s is a command of podconfigctl: use %q\n", name, "podconfigctl "+name)
+		}
+		c := &cobra.Command{
 			Use: name, Hidden: true, DisableFlagParsing: true,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				fmt.Fprintf(cmd.ErrOrStderr(), "podconfigd: %s is a command of podconfigctl: use %q\n", name, "podconfigctl "+name)
+			RunE: func(cmd *cobra.Command, args []string) error {
+				say(cmd, args)
 				return &command.ExitError{Code: exitMoved}
 			},
-		})
+		}
+		c.SetHelpFunc(say)
+		commands = append(commands, c)
 	}
 	return commands
 }
