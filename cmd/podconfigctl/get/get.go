@@ -61,7 +61,8 @@ can be the name in its manifest, without the name of the node. An exact name win
 The flags and the output formats are those of kubectl get, but for go-template, custom-columns
 and --sort-by: for these, run "podconfigctl proxy" and kubectl. The table has the columns of kubectl, and
 the source of each pod. The age of a static pod begins when its source first delivered it. Two sources can
-have a pod of the same name: the list has both.
+have a pod of the same name: the list has both. It does not wait for sources that have not delivered their
+pods yet, but the command names them.
 
 With --watch, the command prints the pods, and then each pod that changes, also across restarts
 of the daemon. As in the Kubernetes API, there is then one pod for each name. A removed pod is
@@ -144,6 +145,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	if len(o.names) > 0 {
 		list.Items, missing = o.choose(list.Items)
 	}
+	noteUnseen(ctx, c, streams.ErrOut)
 	return o.print(list, missing, printer, table, out, streams.ErrOut)
 }
 

@@ -54,6 +54,36 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// A list without the pods of a source says so: they may be all that somebody looks for.
+func TestGetPodsNamesSourcesThatAreNotSeen(t *testing.T) {
+	for name, test := range map[string]struct{ sources, want string }{
+		"all seen": {`{"name":"file","seen":true}`, "No resources found\n"},
+		"restored": {`{"name":"file","restored":true}`, "No resources found\n"},
+		"two not seen": {
+			`{"name":"file"},{"name":"file:a","seen":true},{"name":"http"}`,
+			"podconfigctl: waiting for sources: file, http; their pods are not in the list\nNo resources found\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/pods" {
+					_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","items":[]}`)
+				} else {
+					_, _ = io.WriteString(w, `{"sources":[`+test.sources+`]}`)
+				}
+			}))
+			t.Cleanup(server.Close)
+			var notes bytes.Buffer
+			cmd := NewCommand()
+			cmd.SetErr(&notes)
+			cmd.SetArgs([]string{"pods", "--server", server.URL})
+			if err := cmd.ExecuteContext(t.Context()); err != nil || notes.String() != test.want {
+				t.Errorf("%v, %q, want %q", err, &notes, test.want)
+			}
+		})
+	}
+}
+
 // An earlier version of the daemon refuses the parameter with which /pods has resourceVersions.
 func TestGetPodsFromAnEarlierVersion(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,6 +35,23 @@ func listPods(ctx context.Context, c *client.Client) (*unstructured.Unstructured
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return list, nil
+}
+
+// noteUnseen names the sources that have not delivered their pods yet. The list lacks them.
+func noteUnseen(ctx context.Context, c *client.Client, notes io.Writer) {
+	status, err := c.Status(ctx)
+	if err != nil {
+		return // the client may not read it
+	}
+	var unseen []string
+	for _, source := range status.Sources {
+		if !source.Seen && !source.Restored {
+			unseen = append(unseen, source.Name)
+		}
+	}
+	if len(unseen) > 0 {
+		fmt.Fprintf(notes, "podconfigctl: waiting for sources: %s; their pods are not in the list\n", strings.Join(unseen, ", "))
+	}
 }
 
 // getList requests a list of pods.
