@@ -1,0 +1,98 @@
+package lookup
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// byMirrorPod is LookupPod.StatusBy for a status that a kubelet wrote to the mirror pod.
+const byMirrorPod = "mirrorPod"
+
+// add adds the first version that the client sees, unless the answer has the pod. The client must see the last one, which is
+// what it asks for.
+func (l *Lookup) add(q *Query, versions []version, f *finding) {
+	if n := len(versions); n == 0 || f.scope.See(versions[n-1].Pod) == nil {
+		return
+	}
+	for _, v := range versions {
+		p := f.scope.See(v.Pod)
+		if p == nil {
+			continue
+		}
+		if slices.ContainsFunc(f.answer.Pods, func(other v1alpha1.LookupPod) bool { return other.UID == string(p.Object.UID) }) {
+			return
+		}
+		status, by := &p.Object.Status, ""
+		if mirror := l.pods.mirror(v); mirror != nil {
+			if mirror = f.scope.See(mirror); mirror != nil {
+				status, by = &mirror.Object.Status, byMirrorPod
+			}
+		}
+		found := sourcePod(q, p, status, v.ended)
+		if q.PodUID != "" {
+			found.StatusBy = by
+		}
+		f.answer.Pods = append(f.answer.Pods, found)
+		return
+	}
+}
+
+// orphan adds a pod that only the runtime has. If the runtime has had it for longer than the wait, no source is about to
+// deliver it.
+func (f *finding) orphan(q *Query, recorded pleg.Found) {
+	p := v1alpha1.LookupPod{Namespace: recorded.Namespace, Name: recorded.Name, UID: string(recorded.UID)}
+	if !recorded.Ended.IsZero() {
+		p.Ended = &recorded.Ended
+		f.keys = nil
+	}
+	if end := recorded.Since.Add(q.Wait); end.Before(f.until) {
+		f.until = end
+	}
+	f.answer.Pods = append(f.answer.Pods, p)
+}
+
+// sourcePod returns a pod of a source as an answer shows it, with its status.
+func sourcePod(q *Query, p *journal.Pod, status *v1.PodStatus, ended *time.Time) v1alpha1.LookupPod {
+	o := p.Object
+	found := v1alpha1.LookupPod{
+		Namespace: o.Namespace, Name: o.Name, UID: string(o.UID), Labels: o.Labels,
+		Source: p.Source, Revision: p.Revision, Phase: string(status.Phase), HostNetwork: o.Spec.HostNetwork,
+		Ended: ended,
+	}
+	for _, ip := range addresses(status) {
+		found.PodIPs = append(found.PodIPs, ip.String())
+	}
+	if q.Pods && ended == nil { // otherwise addWhole adds it
+		found.Pod = whole(o)
+	}
+	return found
+}
+
+// whole returns the pod with apiVersion and kind.
+func whole(pod *v1.Pod) *v1.Pod {
+	typed := *pod
+	typed.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
+	return &typed
+}
+
+func container(recorded *pleg.Found) *v1alpha1.LookupContainer {
+	c := &recorded.Container
+	found := &v1alpha1.LookupContainer{
+		ID: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State.String(), ExitCode: c.ExitCode, Restarts: int(c.Attempt),
+		SandboxID: c.SandboxID,
+	}
+	if !recorded.Started.IsZero() {
+		found.Started = &recorded.Started
+	}
+	if !recorded.Ended.IsZero() {
+		found.Ended = &recorded.Ended
+	}
+	return found
+}
