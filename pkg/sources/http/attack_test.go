@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
@@ -234,64 +233,6 @@ func TestEndlessHeadersOverHTTP2(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	run(t, Options{URL: s.URL, CAFile: caFile(t, s)}).degraded("")
-}
-
-// A validator that can't be sent, or is too long, is not used.
-func TestUnusableValidators(t *testing.T) {
-	for name, etag := range map[string]string{
-		"very long": `"` + strings.Repeat("x", 30_000) + `"`, "empty": "",
-	} {
-		t.Run(name, func(t *testing.T) {
-			var asked atomic.Int32
-			s := newSite(t, false)
-			s.set(func(w nethttp.ResponseWriter, r *nethttp.Request) {
-				if r.Header.Get("If-None-Match") != "" {
-					t.Errorf("If-None-Match: %.100q", r.Header.Get("If-None-Match"))
-				}
-				w.Header()["Etag"] = []string{etag}
-				_, _ = io.WriteString(w, single("web", fmt.Sprint(asked.Add(1))))
-			})
-			h := run(t, Options{URL: s.URL})
-			h.expect("web=1")
-			h.expect("web=2")
-		})
-	}
-}
-
-// If a server, or a cache in front of it, always answers "not modified", it is believed
-// only for some time. If it does so for another version, it is never believed.
-func TestNotModifiedWithoutCause(t *testing.T) {
-	for name, test := range map[string]struct {
-		etag     string
-		believed int32
-	}{"of that version": {`"1"`, maxConditional}, "of another version": {`"2"`, 1}, "of no version": {"", maxConditional}} {
-		t.Run(name, func(t *testing.T) {
-			var whole, notModified, believed atomic.Int32
-			s := newSite(t, false)
-			s.set(func(w nethttp.ResponseWriter, r *nethttp.Request) {
-				if r.Header.Get("If-None-Match") != "" {
-					notModified.Add(1)
-					w.Header()["Etag"] = []string{test.etag}
-					w.WriteHeader(nethttp.StatusNotModified)
-					return
-				}
-				n := whole.Add(1)
-				if n == 2 {
-					believed.Store(notModified.Load())
-				}
-				version := fmt.Sprint(n)
-				w.Header().Set("ETag", `"`+version+`"`)
-				_, _ = io.WriteString(w, single("web", version))
-			})
-			h := run(t, Options{URL: s.URL})
-			h.expect("web=1")
-			h.expect("web=2")
-			if n := believed.Load(); n != test.believed {
-				t.Errorf("it was believed %d times, want %d", n, test.believed)
-			}
-			h.await("healthy", func(s v1alpha1.SourceStatus) bool { return !s.Degraded })
-		})
-	}
 }
 
 // Redirects to new servers each time leave no connections open.

@@ -4,11 +4,8 @@
 // # Requests
 //
 // The source sends a request at the start and every period. Each is delayed by up to a tenth of the
-// period, so that many nodes do not send theirs at once. If the server sends an ETag, or at least a
-// Last-Modified, requests are conditional. An answer without a change is not decoded, nor an answer
-// with the same body as before. "Not modified" counts only if it has the same ETag or time, because
-// an older file may replace a newer one. Every eleventh request has no condition, because a file
-// may be replaced by another of the same time, and a cache may answer without asking the server.
+// period, so that many nodes do not send theirs at once. An answer with the
+// same body as before is not decoded.
 // After a failure, the source waits for a second. The wait doubles with each failure, up to a
 // minute. Retry-After makes it longer, up to an hour. The first success ends it.
 //
@@ -36,10 +33,7 @@
 // # After a restart
 //
 // The pods from before a restart are the last good versions of their items, if the URL is
-// the same. If each item of the last answer gave a pod without a warning, its ETag or time
-// is restored too. Then the first request is conditional, and "not modified" means that the
-// restored pods are the set. The ETag or time counts only for the same URL, headers,
-// version of podconfigd and pods.
+// the same.
 //
 // # Secrets
 //

@@ -67,7 +67,7 @@ type Options struct {
 
 // Source reads the pods of a URL. Its state belongs to the goroutine of Run.
 type Source struct {
-	identity
+	url     string
 	name    string
 	shown   string // the URL without secrets
 	period  time.Duration
@@ -105,13 +105,13 @@ func New(opts Options) (*Source, error) {
 	shown := redact(target)
 	name := cmp.Or(opts.Name, config.HTTPSource)
 	s := &Source{
-		identity: identity{opts.URL, opts.Header.Clone()}, name: name, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
+		url: opts.URL, name: name, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
 		fetcher: newFetcher(target, opts), board: newBoard(name, shown, opts.Registerer), metrics: newMetrics(opts.Registerer),
 		pods: newPodSet(),
 	}
-	pods, validator := s.restored(opts.Restored)
+	pods := s.restored(opts.Restored)
 	s.pods.restore(pods)
-	s.fetcher.validator, s.dropped = validator, len(opts.Restored.Pods)-len(pods)
+	s.dropped = len(opts.Restored.Pods) - len(pods)
 	return s, nil
 }
 
@@ -169,13 +169,8 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 			s.fetcher.forget()
 		}
 		answer, err := s.fetcher.fetch(ctx)
-		switch {
-		case err != nil:
-		case !answer.unchanged:
+		if err == nil && !answer.unchanged {
 			err = s.take(ctx, answer, sets)
-		case !s.sent: // nothing has changed since the last set before a restart
-			s.board.judge(ctx, s.pods.verdicts())
-			err = s.send(ctx, answer, sets)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -242,12 +237,7 @@ func (s *Source) decode(ctx context.Context, answer answer) (changed bool, unusa
 
 // Last returns the set of the source. It makes the source a sources.Predecessor.
 func (s *Source) Last() sources.Restored {
-	var v validator
-	if s.pods.flawless() {
-		v = s.fetcher.validator
-	}
-	pods := s.pods.serving()
-	return sources.Restored{Pods: pods, Attributes: s.attributes(pods, v)}
+	return sources.Restored{Pods: s.pods.serving(), Attributes: s.attributes()}
 }
 
 // send sends the set, which follows from the answer.
