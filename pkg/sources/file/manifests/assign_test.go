@@ -197,6 +197,40 @@ func TestTakeovers(t *testing.T) {
 	}
 }
 
+// The verdict on a file that took over does not promise the name to one that does not get it back.
+func TestWhoGetsTheNameBack(t *testing.T) {
+	const back = ", which gets it back when it is there again"
+	for name, test := range map[string]struct {
+		steps          [][2]string
+		file, from     string
+		reason, copied string
+	}{
+		"a plain name": {[][2]string{{"b.yaml", "1"}, {"a.yaml", "2"}, {"b.yaml", ""}}, "a.yaml", "b.yaml" + back, "", ""},
+		"its copy":     {[][2]string{{"web.yaml~", "1"}, {"web.yaml", "2"}}, "web.yaml", "web.yaml~", "", ""},
+		"the copy of another file that had it first": {
+			[][2]string{{"web.yaml~", "1"}, {"app.yaml", "2"}, {"web.yaml~", ""}}, "app.yaml", "web.yaml~" + back, "", "",
+		},
+		"a copy that stood in": {
+			[][2]string{{"web.yaml", "1"}, {"web.yaml~", "1"}, {"web.yaml", ""}, {"app.yaml", "2"}}, "app.yaml", "web.yaml~", "", "",
+		},
+		"a copy that another one took over from": {
+			[][2]string{{"web.yaml", "1"}, {"web.yaml~", "1"}, {"web.yaml", ""}, {"web.yaml.bak", "2"}, {"web.yaml~", ""}},
+			"web.yaml.bak", "web.yaml~" + back, sources.ReasonCopy, "looks like a copy of web.yaml",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			for _, step := range test.steps {
+				b.put(step[0], step[1])
+			}
+			b.expectVerdict(test.file, v1alpha1.ManifestAccepted, test.reason, "took over the pod's name from "+test.from, test.copied)
+			if got := b.verdict(test.file).Message; !strings.HasSuffix(got, test.from) {
+				t.Errorf("the message is %q", got)
+			}
+		})
+	}
+}
+
 // A copy that served a pod while its original was missing has no better right to it than a file that does not look like a copy.
 // Among copies, it keeps the pod.
 func TestACopyThatStoodIn(t *testing.T) {

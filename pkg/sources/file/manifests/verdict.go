@@ -80,7 +80,7 @@ func (s *Set) decide(f *file, v *v1alpha1.Manifest) bool {
 			v.Reason = sources.ReasonCopy
 		}
 		if before := s.holders.before(claimsOf(f.serving)[0], f.name); len(before) > 0 {
-			v.Message = "took over the pod's name from " + before[len(before)-1] + ", which gets it back when it is there again"
+			v.Message = "took over the pod's name from " + describeFormer(before, f.name)
 		}
 	case f.serving != nil:
 		v.State = v1alpha1.ManifestHeld
@@ -95,6 +95,15 @@ func (s *Set) decide(f *file, v *v1alpha1.Manifest) bool {
 		return false // it is still being written for the first time
 	}
 	return true
+}
+
+// describeFormer returns the last of the files that had the name of a pod before the file, and whether it gets it back: see rank.
+func describeFormer(before []string, name string) string {
+	last := before[len(before)-1]
+	if of := copyOf(last); sameName(of, name) || of != "" && len(before) > 1 && copyOf(name) == "" {
+		return last
+	}
+	return last + ", which gets it back when it is there again"
 }
 
 // copyOf returns the name of the file of which the file looks like a copy, if it serves a pod that may not be meant: it took
