@@ -15,6 +15,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
+	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
 	"github.com/podconfigd/podconfigd/internal/command"
 	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/pkg/client"
@@ -122,8 +123,11 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	stream.NoMirrorPods, stream.Namespace = !o.mirrorPods, o.PodFlags.Namespace
 	if o.Pod != "" {
 		pod, err := o.Resolve(ctx, c)
-		if err != nil {
+		switch {
+		case errors.Is(err, podname.ErrNotFound):
 			return fmt.Errorf("%w; to wait for a pod, use --field-selector=metadata.name=NAME", err)
+		case err != nil:
+			return err
 		}
 		stream.Namespace, stream.FieldSelector = pod.Namespace, "metadata.name="+pod.Name
 	}
