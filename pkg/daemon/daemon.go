@@ -18,6 +18,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/pkg/server"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
@@ -64,7 +65,7 @@ func New(c Config) (*Daemon, error) { //nolint:gocritic // it is called once, an
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	node, err := NodeName(c.HostnameOverride)
+	node, err := manifest.NodeName(c.HostnameOverride)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
+	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
@@ -47,7 +48,7 @@ func (c *Config) Validate() error {
 		check("containerRuntimeEndpoint", err)
 	}
 	if c.HostnameOverride != "" {
-		_, err := NodeName(c.HostnameOverride)
+		_, err := manifest.NodeName(c.HostnameOverride)
 		check("hostnameOverride", err)
 	}
 	_, err := parseNodeIP(c.NodeIP)

@@ -20,7 +20,6 @@ import (
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/internal/command"
 	"github.com/podconfigd/podconfigd/pkg/config"
-	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/sources/file"
 )
@@ -147,7 +146,7 @@ func (o *Options) run(ctx context.Context, paths []string, output string, stream
 	if err != nil {
 		return err
 	}
-	node, err := daemon.NodeName(cmp.Or(o.hostname, status.NodeName))
+	node, err := manifest.NodeName(cmp.Or(o.hostname, status.NodeName))
 	if err != nil {
 		return err
 	}
