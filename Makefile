@@ -60,9 +60,9 @@ generate_config = $(TOOLS)/deepcopy-gen --go-header-file /dev/null --output-file
 generate_grpc = mkdir -p bin && $(BUF) build -o bin/api.binpb && $(SHARED) run ./hack/protodoc bin/api.binpb >$(1) && rm bin/api.binpb
 
 # Platforms besides that of the tests, and the packages that have code for each. On platforms
-# other than Linux, there is only podconfigctl.
+# other than Linux, there is only podconfigctl, without the command config.
 PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
-PORTABLE := cmd/podconfigctl cmd/podconfigctl/cli cmd/podconfigctl/proxy pkg/client pkg/journal/store
+PORTABLE := cmd/podconfigctl cmd/podconfigctl/cli cmd/podconfigctl/proxy cmd/podconfigctl/validate pkg/client pkg/journal/store pkg/manifest pkg/sources/file pkg/sources/file/follow pkg/sources/file/manifests
 
 # The protobuf interface that changes are compared with.
 API_BASELINE := api/baseline.json

@@ -11,6 +11,7 @@ import (
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/resync"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/status"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/top"
+	"github.com/podconfigd/podconfigd/cmd/podconfigctl/validate"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/watch"
 	"github.com/podconfigd/podconfigd/internal/command"
 )
@@ -34,8 +35,8 @@ It connects to the daemon of this machine, or with --server and credentials to t
   podconfigctl watch --server https://node1:10250 --certificate-authority ca.crt --token-file token`,
 	}
 	cmd.AddCommand(watch.NewCommand(), get.NewCommand(), status.NewCommand(), top.NewCommand(), history.NewCommand(), lookup.NewCommand(),
-		resync.NewCommand(), release.NewCommand(), proxy.NewCommand())
-	cmd.AddCommand(offlineCommands()...)
+		resync.NewCommand(), release.NewCommand(), proxy.NewCommand(), validate.NewCommand())
+	cmd.AddCommand(configCommands()...)
 	command.SetUp(cmd)
 	return cmd
 }

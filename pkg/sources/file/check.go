@@ -47,9 +47,6 @@ func Check(ctx context.Context, opts Options, as string, first []string) ([]Verd
 	if err != nil {
 		return nil, err
 	}
-	if as != "" {
-		as = follow.Clean(as)
-	}
 	set := manifests.New(manifests.Options{Path: place, As: as, Decoder: opts.Decoder, Ignore: opts.Ignore, Impatient: true})
 	if first = slices.DeleteFunc(slices.Clone(first), func(name string) bool { return !slices.Contains(names, name) }); len(first) > 0 {
 		set.LookAll(ctx, dir, first)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -237,8 +238,8 @@ func (f *Follower) watchFailed(ctx context.Context, err error) {
 
 // moved reports whether the path leads to another place than the watched one.
 func (f *Follower) moved() bool {
-	id, err := idOf(f.path)
-	return err != nil || id != f.root.id
+	info, err := os.Stat(f.path)
+	return err != nil || !os.SameFile(info, f.root.info)
 }
 
 // list lists the path again.
@@ -247,11 +248,11 @@ func (f *Follower) list(ctx context.Context) Change {
 	f.followPath(ctx)
 	names, isDir, err := List(f.path)
 	if err != nil {
-		f.root.id = fileID{} // even if the same directory returns
+		f.root.info = nil // even if the same directory returns
 		return Change{At: f.began, Began: f.began, Err: err}
 	}
 	f.root.isDir = isDir
-	f.root.id, _ = idOf(f.root.real) // zero if it is gone again, which counts as moved
+	f.root.info, _ = os.Stat(f.root.real) // nil if it is gone again, which counts as moved
 	if f.arm(ctx) {
 		// It became a directory in the meantime, or was replaced by one.
 		if again, _, err := List(f.path); err == nil {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // Single is the name of the file if the path is a file. No entry of a directory has this
@@ -15,10 +14,11 @@ const Single = "."
 // Clean returns the path without trailing slashes, as the kubelet uses it for a pod's
 // UID.
 func Clean(path string) string {
-	if clean := strings.TrimRight(path, string(filepath.Separator)); clean != "" {
+	volume := filepath.VolumeName(path) // nothing, except on Windows
+	if clean := strings.TrimRight(path, "/"+string(filepath.Separator)); clean != volume {
 		return clean
 	}
-	return string(filepath.Separator)
+	return volume + string(filepath.Separator)
 }
 
 // Join returns the path of a file below the manifest path, as used for its pod's UID.
@@ -61,10 +61,10 @@ func List(path string) (names []string, isDir bool, err error) {
 // root is the state of the manifest path.
 type root struct {
 	isDir bool
-	// real is the resolved path, without links. id identifies the file or directory
-	// there.
+	// real is the resolved path, without links. info is of the file or directory there;
+	// nil for none.
 	real string
-	id   fileID
+	info os.FileInfo
 	// hops are the directory entries that determine it.
 	hops []hop
 }
@@ -78,18 +78,4 @@ func (r *root) concerns(path string) bool {
 		}
 	}
 	return false
-}
-
-// fileID distinguishes files or directories with the same name.
-type fileID struct{ dev, ino uint64 }
-
-func idOf(path string) (fileID, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fileID{}, err
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return fileID{uint64(st.Dev), st.Ino}, nil
-	}
-	return fileID{}, nil
 }

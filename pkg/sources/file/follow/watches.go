@@ -41,7 +41,7 @@ func (i inotify) Errors() <-chan error          { return i.Watcher.Errors }
 type watches struct {
 	open    func() (Watcher, error)
 	w       Watcher
-	watched map[string]fileID
+	watched map[string]os.FileInfo
 }
 
 // events and errors return nil channels if there is no watcher.
@@ -68,22 +68,22 @@ func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
 			w.w = nil
 			return false, limitError(err, "max_user_instances")
 		}
-		w.watched = make(map[string]fileID)
+		w.watched = make(map[string]os.FileInfo)
 	}
-	ids := make(map[string]fileID, len(dirs))
+	infos := make(map[string]os.FileInfo, len(dirs))
 	for dir := range dirs {
-		if id, err := idOf(dir); err == nil {
-			ids[dir] = id
+		if info, err := os.Stat(dir); err == nil {
+			infos[dir] = info
 		}
 	}
 	// Removals come first, in case two directories were swapped: each directory has one
 	// watch.
 	for dir, was := range w.watched {
-		if id, ok := ids[dir]; !ok || id != was {
+		if !os.SameFile(infos[dir], was) {
 			w.drop(dir)
 		}
 	}
-	for _, dir := range slices.Sorted(maps.Keys(ids)) { // sorted, so that an error always names the same one
+	for _, dir := range slices.Sorted(maps.Keys(infos)) { // sorted, so that an error always names the same one
 		if _, ok := w.watched[dir]; ok {
 			continue
 		}
@@ -93,7 +93,7 @@ func (w *watches) set(dirs map[string]struct{}) (added bool, err error) {
 			w.close()
 			return false, limitError(fmt.Errorf("watching %s: %w", dir, err), "max_user_watches")
 		}
-		w.watched[dir] = ids[dir]
+		w.watched[dir] = infos[dir]
 		added = true
 	}
 	return added, nil

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/internal/metric"
@@ -41,28 +40,21 @@ var contentSeed = maphash.MakeSeed()
 
 // signature identifies the state of a file. A file with the same signature is unchanged.
 type signature struct {
-	dev, ino     uint64
-	size         int64
-	mtime, ctime time.Time
-	mode         fs.FileMode
+	inode
+	size  int64
+	mtime time.Time
+	mode  fs.FileMode
+}
+
+// inode is what only Linux tells of a file. On other platforms, it is empty.
+type inode struct {
+	dev, ino uint64
+	ctime    time.Time
+	uid, gid uint32
 }
 
 func signatureOf(info fs.FileInfo) signature {
-	s := signature{size: info.Size(), mtime: info.ModTime(), mode: info.Mode()}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.dev, s.ino = uint64(st.Dev), st.Ino
-		s.ctime = time.Unix(st.Ctim.Unix())
-	}
-	return s
-}
-
-// describe returns what is stored of a manifest file.
-func describe(path string, info fs.FileInfo) *config.File {
-	file := &config.File{Path: path, Mode: uint32(info.Mode().Perm())}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		file.UID, file.GID = st.Uid, st.Gid
-	}
-	return file
+	return signature{inode: inodeOf(info), size: info.Size(), mtime: info.ModTime(), mode: info.Mode()}
 }
 
 // sameFile reports whether two signatures are of one file, which may have changed.
@@ -200,7 +192,7 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 			s.fault.lines = sources.FaultLines(manifest.UTF8(data), manifest.FirstLine(s.fault.faults))
 		}
 	} else {
-		s.file = describe(path, info)
+		s.file = &config.File{Path: path, Mode: uint32(s.sig.mode.Perm()), UID: s.sig.uid, GID: s.sig.gid}
 	}
 	if !utf8.ValidString(path) {
 		s.warnings = append(s.warnings, manifest.Fault{Message: "the path is not UTF-8 and is shown with replacement characters"})
@@ -215,7 +207,8 @@ func leaves(link string) bool {
 		return true
 	}
 	target, err := filepath.EvalSymlinks(link)
-	return err != nil || !strings.HasPrefix(target, strings.TrimSuffix(dir, "/")+"/")
+	separator := string(filepath.Separator)
+	return err != nil || !strings.HasPrefix(target, strings.TrimSuffix(dir, separator)+separator)
 }
 
 // beingWritten reports whether the file was modified recently and is not closed.
@@ -243,32 +236,6 @@ const (
 	noWriters
 	someWriters
 )
-
-// writers returns whether a process has the file open for writing. fsnotify does not
-// deliver IN_CLOSE_WRITE. But a read lease is granted only on a file that nobody has open
-// for writing. So writers takes one and releases it at once. This needs the file's owner
-// or CAP_LEASE, and a local file system. Otherwise the answer is unknown.
-func writers(f *os.File) writerCount {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return unknownWriters
-	}
-	count := unknownWriters
-	err = conn.Control(func(fd uintptr) {
-		_, err := unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_RDLCK)
-		switch {
-		case err == nil:
-			count = noWriters
-			_, _ = unix.FcntlInt(fd, unix.F_SETLEASE, unix.F_UNLCK) // closing the file releases it too
-		case errors.Is(err, unix.EAGAIN):
-			count = someWriters
-		}
-	})
-	if err != nil {
-		return unknownWriters
-	}
-	return count
-}
 
 type metrics struct {
 	reads, decodes prometheus.Counter

@@ -54,7 +54,7 @@ func TestSignatures(t *testing.T) {
 	if s := l.look(path, first.knowledge); s.same || s.pod == nil {
 		t.Errorf("a change was not noticed: %+v", s)
 	}
-	if s := (signature{mtime: time.Unix(100, 0), ctime: time.Unix(100, 0)}); s.settled(time.Unix(101, 0)) || !s.settled(time.Unix(103, 0)) {
+	if s := (signature{mtime: time.Unix(100, 0), inode: inode{ctime: time.Unix(100, 0)}}); s.settled(time.Unix(101, 0)) || !s.settled(time.Unix(103, 0)) {
 		t.Error("settled is wrong")
 	}
 }

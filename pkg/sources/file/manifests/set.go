@@ -3,6 +3,7 @@ package manifests
 import (
 	"context"
 	"maps"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -331,9 +332,9 @@ func (s *Set) place(name string) (int, bool) {
 // add adds an entry with the name.
 func (s *Set) add(name string) *file {
 	f := &file{name: name, path: follow.Join(s.path, name), noticed: s.noticed}
-	f.as = f.path
+	f.as = filepath.ToSlash(f.path)
 	if s.as != "" {
-		f.as = follow.Join(s.as, filepath.Base(f.path))
+		f.as = path.Join(s.as, filepath.Base(f.path)) // a path on Linux, wherever this runs
 	}
 	s.files[name] = f
 	at, _ := s.place(name)
