@@ -41,9 +41,15 @@ func ParseCgroup(s string) []CgroupContainer {
 
 func parseCgroup(s string, monitors bool) []CgroupContainer {
 	var best []CgroupContainer
+	before := "" // of cgroup v1, most lines have the same path
 	for line := range strings.Lines(s) {
 		// cgroups(7): a zombie can be in a cgroup that was removed.
 		path := strings.TrimSuffix(strings.TrimSpace(line), " (deleted)")
+		_, after, _ := strings.Cut(path, ":/")
+		if after != "" && after == before {
+			continue
+		}
+		before = after
 		if found := parseCgroupPath(path, monitors); rank(found) > rank(best) {
 			best = found
 		}

@@ -102,7 +102,8 @@ func (all *processes) readHost(proc string) {
 
 // read adds a process if it is in a container. cgroups has what was read before.
 func (all *processes) read(d processDir, pid int, cgroups map[string]*cgroup) {
-	text, err := d.read("cgroup")
+	var buffer fileBuffer
+	text, err := d.read("cgroup", &buffer)
 	if err != nil {
 		return // it has ended
 	}

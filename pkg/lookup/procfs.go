@@ -30,16 +30,17 @@ func openProcess(proc, name string) (processDir, error) {
 
 func (d processDir) close() { _ = unix.Close(d.fd) } // nothing was written
 
-// read reads a file.
-func (d processDir) read(name string) ([]byte, error) {
+// fileBuffer is enough for most files of a process.
+type fileBuffer [4096]byte
+
+// read reads a file. The result is in the buffer if it is large enough.
+func (d processDir) read(name string, buffer *fileBuffer) ([]byte, error) {
 	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s/%s: %w", d.path, name, err)
 	}
 	defer unix.Close(fd) //nolint:errcheck // nothing was written
-	const page = 4096
-	data := make([]byte, 0, page/4)
-	for {
+	for data := buffer[:0]; ; {
 		n, err := unix.Read(fd, data[len(data):cap(data)])
 		if n <= 0 || err != nil {
 			if err != nil {
@@ -47,19 +48,21 @@ func (d processDir) read(name string) ([]byte, error) {
 			}
 			return data, err
 		}
-		data = slices.Grow(data[:len(data)+n], page/4)
+		data = slices.Grow(data[:len(data)+n], 1) // a read of nothing is the end
 	}
 }
 
 // cgroup returns the lines of the cgroups of the process.
 func (d processDir) cgroup() (string, error) {
-	text, err := d.read("cgroup")
+	var buffer fileBuffer
+	text, err := d.read("cgroup", &buffer)
 	return string(text), err
 }
 
 // start returns the start time of the process, in clock ticks after boot.
 func (d processDir) start() (uint64, error) {
-	stat, err := d.read("stat")
+	var buffer fileBuffer
+	stat, err := d.read("stat", &buffer)
 	if err != nil {
 		return 0, err
 	}

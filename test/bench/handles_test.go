@@ -18,8 +18,8 @@ import (
 )
 
 // BenchmarkLookupHandle measures lookups of running sandboxes by each handle over HTTP, one after the other on one connection. Each
-// sandbox has a process with a network namespace of its own. by=containerID is what the others are compared with. The machine
-// needs cgroup v2, also beside cgroup v1.
+// sandbox has a process with a network namespace of its own. by=containerID is what the others are compared with. With peer=CRI,
+// containerd is asked for the status of containers by ID. The machine needs cgroup v2, also beside cgroup v1.
 func BenchmarkLookupHandle(b *testing.B) {
 	n := newLookupNode(b, lookupPods)
 	mount, node := cgroup2(b), client.New(n.socket)
@@ -59,6 +59,7 @@ func BenchmarkLookupHandle(b *testing.B) {
 			})
 		})
 	}
+	b.Run("peer=CRI", func(b *testing.B) { measureLookups(b, &process{pid: n.runtime.Pid()}, lookupCRI(b, n)) })
 }
 
 // cgroup2 returns the mount of cgroup v2.
