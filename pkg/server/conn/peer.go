@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -57,19 +58,25 @@ func peerOf(conn net.Conn) Peer {
 	if !ok {
 		return Peer{}
 	}
-	raw, err := uc.SyscallConn()
-	if err != nil {
-		return Peer{}
-	}
 	var cred *unix.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err != nil || credErr != nil {
+	if err := control(uc, func(fd int) (err error) {
+		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		return err
+	}); err != nil {
 		return Peer{}
 	}
 	return Peer{known: true, pid: cred.Pid, uid: cred.Uid}
+}
+
+// control calls do with the descriptor of a connection.
+func control(conn *net.UnixConn, do func(fd int) error) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = do(int(fd)) })
+	return errors.Join(err, failed)
 }
 
 // loopbackPeer is the peer of all loopback addresses.
@@ -108,6 +115,32 @@ func Process(ctx context.Context) (pid int32, connected time.Time, ok bool) {
 		return 0, time.Time{}, false
 	}
 	return c.peer.pid, c.connected, true
+}
+
+// ProcessEnded reports whether the process that connected to a unix socket has ended, so that another one can have its PID. Before
+// Linux 6.5, it is not known, and ProcessEnded returns false.
+func ProcessEnded(ctx context.Context) bool {
+	c := From(ctx)
+	if c == nil {
+		return false
+	}
+	uc, ok := kernelConn(c.Conn).(*net.UnixConn)
+	if !ok {
+		return false
+	}
+	ended := false
+	_ = control(uc, func(socket int) error { // fails only if the connection is closed
+		process, err := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+		if err != nil {
+			ended = !errors.Is(err, unix.ENOPROTOOPT) // otherwise, it was reaped
+			return err
+		}
+		defer unix.Close(process) //nolint:errcheck // nothing was written
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, 0)
+		ended = n > 0 // pidfd_open(2): it is readable when the process ends
+		return err
+	})
+	return ended
 }
 
 // HTTPClient returns the client of an HTTP request.

@@ -85,7 +85,7 @@ func (a *API) lookup(w http.ResponseWriter, r *http.Request, scope *view.Scope) 
 		return
 	}
 	defer release()
-	answer, err := a.Lookup.Find(r.Context(), scope, query)
+	answer, err := a.Find(r.Context(), scope, query)
 	if err != nil {
 		if r.Context().Err() != nil {
 			err = backend.ErrStopping

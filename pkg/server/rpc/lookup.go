@@ -45,7 +45,7 @@ func (a *podConfigAPI) admit(ctx context.Context, query *lookup.Query) (scope *v
 
 // lookup answers a query. Its errors have a code.
 func (a *podConfigAPI) lookup(ctx context.Context, scope *view.Scope, query *lookup.Query) (*v1alpha1.LookupResponse, error) {
-	answer, err := a.services.Lookup.Find(ctx, scope, query)
+	answer, err := a.services.Find(ctx, scope, query)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, status.FromContextError(ctx.Err()).Err()

@@ -5,6 +5,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 
@@ -87,6 +88,15 @@ func (b *Backend) Admit(ctx context.Context, query *lookup.Query) (release func(
 		taken = append(taken, giveBack)
 	}
 	return release, nil
+}
+
+// Find answers a query that is admitted. Its errors are those of lookup.Lookup.Find.
+func (b *Backend) Find(ctx context.Context, scope *view.Scope, query *lookup.Query) (*v1alpha1.Lookup, error) {
+	answer, err := b.Lookup.Find(ctx, scope, query)
+	if err == nil && query.Self && conn.ProcessEnded(ctx) { // the answer may be of another process with its PID
+		return nil, failure.New(http.StatusNotFound, fmt.Sprintf("looking up the client, process %d: it has ended", query.Client))
+	}
+	return answer, err
 }
 
 // ofClient sets the process of the client in a query for the client.
