@@ -21,6 +21,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/internal/command"
@@ -68,6 +69,9 @@ colors if the environment variable NO_COLOR is set.`,
 			c, err := flags.Client()
 			if err != nil {
 				return err
+			}
+			if _, err := labels.Parse(config.Stream.LabelSelector); err != nil {
+				return fmt.Errorf("--selector: %w", err)
 			}
 			if err := checkTerminal(); err != nil {
 				return err
