@@ -84,7 +84,7 @@ func (j *Journal) Append(u config.PodUpdate) {
 	set := j.number(in.pending, pods, nil, now)
 	set.Origin = j.originOf(&u)
 	j.commit(set)
-	in.pending = nil
+	in.pending = slices.Delete(in.pending, 0, len(in.pending))
 	if in.bookmark != before && (in.bookmark.Ready || before.Restored(u.Source) || in.bookmark.Known() && !before.Known()) {
 		j.announce(now)
 	}
@@ -147,7 +147,7 @@ func (j *Journal) commit(set *Set) {
 	j.store.Append(set, func(c Commit) { j.show(set, c.Instance) })
 }
 
-// show applies a set to the state that subscribers read, adds it to the ring and wakes
+// show replaces the table that subscribers read by the one after a set, adds the set to the ring and wakes
 // the subscribers that wait. With a new instance, all subscribers are behind and start
 // again.
 func (j *Journal) show(set *Set, instance string) {
@@ -158,47 +158,17 @@ func (j *Journal) show(set *Set, instance string) {
 	defer set.Origin.shown()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.applyLocked(set)
+	j.table = set.after
 	if set.count() > 0 {
 		j.pushLocked(set)
 	}
 	if instance != j.instance {
 		j.instance = instance
 		j.clearLocked()
-		j.compacted, j.renewed = j.head, j.head
+		j.compacted, j.renewed = set.Revision, set.Revision
 	}
 	close(j.changed)
 	j.changed = make(chan struct{})
-}
-
-// applyLocked applies a set to the state.
-func (j *Journal) applyLocked(set *Set) {
-	for _, u := range set.Updates {
-		if u.Op == config.HOUSEKEEPING {
-			j.orphans = u.Pods
-		}
-	}
-	set.redo(func(key podKey, _, after *Pod) {
-		if after != nil {
-			j.state[key] = after
-		} else {
-			delete(j.state, key)
-		}
-	})
-	applyChanges(j.names, set.Names, (*Pod).name)
-	applyChanges(j.uids, set.UIDs, (*Pod).uid)
-	j.objects.apply(set.Objects)
-	j.head, j.bookmark = set.Revision, set.Bookmark
-}
-
-func applyChanges[K comparable](pods map[K]*Pod, changes []Change, key func(*Pod) K) {
-	for _, c := range changes {
-		if c.After != nil {
-			pods[key(c.After)] = c.After
-		} else {
-			delete(pods, key(c.Before))
-		}
-	}
 }
 
 // memoized is the number of newest sets that keep the frames of views.

@@ -34,36 +34,3 @@ func BenchmarkTwoSourcesOfTheSameNames(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkStates is the time for each set of a subscriber in a snapshot mode, with 1,000 pods.
-func BenchmarkStates(b *testing.B) {
-	const pods, sets = 1_000, 20
-	for _, changed := range []int{1, pods} {
-		b.Run(fmt.Sprint("changed=", changed), func(b *testing.B) {
-			j := newJournal(Options{MaxBytes: 1 << 40})
-			start := j.Revision()
-			j.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: many(pods, "file", "")})
-			for i := range sets {
-				from := i * 7 % (pods - changed + 1)
-				j.Append(config.PodUpdate{Op: config.UPDATE, Source: "file", Pods: many(pods, "file", fmt.Sprint(i))[from : from+changed]})
-			}
-			reading, err := j.After(start, nil, 1+sets)
-			if err != nil {
-				b.Fatal(err)
-			}
-			first := j.States()
-			if _, err := first.After(reading.Sets[0]); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				states := *first
-				for _, set := range reading.Sets[1:] {
-					if after, err := states.After(set); err != nil || len(after) != pods || states.revision != set.Revision {
-						b.Fatal(len(after), err)
-					}
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/sets, "ns/set")
-		})
-	}
-}

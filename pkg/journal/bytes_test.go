@@ -16,10 +16,11 @@ import (
 // version counts once.
 func heldByRing(j *Journal) (bytes int64) {
 	counted := make(map[*v1.Pod]bool)
-	for _, p := range j.state {
+	for p := range j.table.all() {
 		counted[p.Object] = true
 	}
 	for i := range j.ring.len() {
+		bytes += j.ring.at(i).nodes()
 		for _, c := range j.ring.at(i).Objects {
 			bytes += c.size()
 		}

@@ -89,7 +89,7 @@ func (j *Journal) askFor(ops Operations) (hole bool) {
 			j.demandLocked(op).subscribers++
 		}
 		if d := j.demand[op]; d != nil {
-			hole = hole || d.hole >= j.head
+			hole = hole || d.hole >= j.table.revision
 		}
 	}
 	return hole
@@ -104,7 +104,7 @@ func (j *Journal) await(revision int64) {
 	var timeout <-chan time.Time
 	for {
 		j.mu.RLock()
-		head, changed := j.head, j.changed
+		head, changed := j.table.revision, j.changed
 		j.mu.RUnlock()
 		if head >= revision {
 			return

@@ -50,14 +50,14 @@
 // [Journal.Snapshot]. While it waits for its client, it holds no pods. So a slow
 // subscriber costs only its entry.
 //
-// # Undo
+// # Tables
 //
-// The ring keeps, for each pod, the version before the update. With it
+// A table (table.go) is the state at one revision. It is immutable, and shares with the next table all
+// that does not change. Each set has the table before it and the table after it. So the state at
+// any revision that can be resumed from is known, and a list holds no lock.
 //
-//   - a selection is of pods, not of events: a pod that starts to match is an ADD to the
-//     subscriber,
-//   - the state at any revision that can be resumed from is known: the current state, undone
-//     set by set.
+// The ring keeps, for each pod, also the version before the update. So a selection is of pods, not
+// of events: a pod that starts to match is an ADD to the subscriber.
 //
 // # Objects
 //
@@ -68,7 +68,7 @@
 // # Durability
 //
 // With a [Store], a set becomes visible after it is stored. The intake (intake.go) gives
-// revisions to updates and is ahead of what subscribers see. The method commit (append.go) is
+// revisions to updates, writes the next table and is ahead of what subscribers see. The method commit (append.go) is
 // the only way from the intake to subscribers. At a start, the journal begins with the stored
 // state and commits the stored sets again. They get the same revisions, so subscribers resume.
 package journal

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -79,9 +78,7 @@ func (j *Journal) restore(r *Recovered, floor int64) {
 		in.attributes[name] = source.Attributes
 	}
 	in.load(r)
-	j.instance = r.Instance
-	j.head, j.compacted = r.Base, r.Base
-	j.state, j.names, j.uids = maps.Clone(in.state), in.names.first(), in.uids.first()
+	j.instance, j.table, j.compacted = r.Instance, in.table, r.Base
 	exact := true
 	for _, set := range r.Sets {
 		exact = j.replay(set) && exact
@@ -94,9 +91,10 @@ func (j *Journal) restore(r *Recovered, floor int64) {
 	for name := range configured {
 		in.bookmark.Sources[name] = v1alpha1.SourceState{Restored: r.Sources[name].Seen}
 	}
+	in.begin(r.Revision)
 	in.head = max(floor, r.Reserved+1)
 	j.gaps = append(j.gaps, gap{r.Revision, in.head})
-	j.head, j.progress, j.bookmark = r.Revision, r.Revision, in.bookmark
+	j.table, j.progress = in.table, r.Revision
 	// What is not stored was not recorded.
 	for _, op := range []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING} {
 		j.demandLocked(op).hole = r.Revision
@@ -106,16 +104,16 @@ func (j *Journal) restore(r *Recovered, floor int64) {
 // load loads the stored state.
 func (in *intake) load(r *Recovered) {
 	for _, p := range r.Pods {
-		in.state[p.key()] = p
 		in.names.replace(nil, p, 0)
-		in.uids.replace(nil, p, 0)
+		in.uids.replace(nil, p)
 	}
 	in.names.take()
-	in.uids.take()
+	in.uids.changes()
 	for _, p := range r.Named {
 		in.names.renumber(p, p.Revision)
 	}
 	in.head = r.Base
+	in.begin(r.Base)
 }
 
 // replay commits a stored set. It reports whether the set has the same revisions again.
@@ -125,8 +123,11 @@ func (j *Journal) replay(s *Set) (exact bool) {
 		j.gaps = append(j.gaps, gap{in.head, s.First - 1})
 		in.head = s.First - 1
 	}
-	set := &Set{First: s.First, Revision: s.Revision, Time: s.Time, Bookmark: in.bookmark}
-	if len(s.Updates) > 0 {
+	var set *Set
+	if len(s.Updates) == 0 {
+		in.head = s.Revision
+		set = in.end(&Set{First: s.First, Time: s.Time})
+	} else {
 		updates, pods := make([]config.PodUpdate, len(s.Updates)), make([][]*Pod, len(s.Updates))
 		for i, u := range s.Updates {
 			updates[i] = config.PodUpdate{Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly}

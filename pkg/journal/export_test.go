@@ -30,7 +30,7 @@ func (j *Journal) Visible() (head int64, changed <-chan struct{}, gapEnd int64) 
 	if n := len(j.gaps); n > 0 {
 		gapEnd = j.gaps[n-1].before
 	}
-	return j.head, j.changed, gapEnd
+	return j.table.revision, j.changed, gapEnd
 }
 
 // Sets returns the sets in the ring.

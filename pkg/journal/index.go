@@ -4,115 +4,79 @@ import (
 	"cmp"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podconfigd/podconfigd/pkg/config"
+	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
-// preferred orders the pods of one name or one UID. The first one counts: the first by source and
-// UID. A mirror pod counts only if there is no other, because it is a copy of a static pod.
-func preferred(a, b *Pod) int {
-	if am, bm := config.IsMirrorPod(a.Object), config.IsMirrorPod(b.Object); am != bm {
-		if bm {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Object.UID, b.Object.UID))
+// names are the pods by name, as the current set changes them.
+type names struct {
+	pods *btree.BTree[row]
+	// touched are the names that the current set has changed. A name can be there several times.
+	touched []touchedName
+	pivot   Pod // is used again
 }
 
-// index has all pods of each key. The pod that counts is the first.
-type index[K comparable] struct {
-	key  func(*Pod) K
-	pods map[K][]*Pod
-	// touched are the keys that the current set has changed, and at is the position of
-	// each.
-	touched []touch[K]
-	at      map[K]int
-}
-
-// touch is the change of a key by a set.
-type touch[K comparable] struct {
-	key    K
-	before *Pod
-	// first and last are the revisions of the first and the last pod that changed the
-	// key.
+// touchedName is the name of a pod that the current set has changed.
+type touchedName struct {
+	object *v1.Pod
+	// first and last are the revisions of the first and the last pod that changed the name.
 	first, last int64
 }
 
-func newIndex[K comparable](key func(*Pod) K) index[K] {
-	return index[K]{key: key, pods: make(map[K][]*Pod), at: make(map[K]int)}
-}
-
-// of returns the pod of the key, or nil.
-func (x *index[K]) of(key K) *Pod {
-	if pods := x.pods[key]; len(pods) > 0 {
-		return pods[0]
-	}
-	return nil
-}
-
-// first returns the pod of each key.
-func (x *index[K]) first() map[K]*Pod {
-	pods := make(map[K]*Pod, len(x.pods))
-	for key, all := range x.pods {
-		pods[key] = all[0]
-	}
-	return pods
-}
-
-// renumber gives the pod another revision in this index, if it is the pod of its key.
-func (x *index[K]) renumber(p *Pod, revision int64) {
-	if pods := x.pods[x.key(p)]; pods[0].key() == p.key() {
-		pods[0] = pods[0].At(revision)
-	}
-}
-
 // replace replaces before by after at a revision. Either may be nil.
-func (x *index[K]) replace(before, after *Pod, revision int64) {
-	if before != nil {
-		key := x.key(before)
-		x.touch(key, revision)
-		pods := slices.DeleteFunc(x.pods[key], func(p *Pod) bool { return p.key() == before.key() })
-		if x.pods[key] = pods; len(pods) == 0 {
-			delete(x.pods, key)
-		}
+func (n *names) replace(before, after *Pod, revision int64) {
+	if before != nil && (after == nil || after.name() != before.name()) {
+		n.touched = append(n.touched, touchedName{before.Object, revision, revision})
 	}
 	if after != nil {
-		key := x.key(after)
-		x.touch(key, revision)
-		n, _ := slices.BinarySearchFunc(x.pods[key], after, preferred)
-		x.pods[key] = slices.Insert(x.pods[key], n, after)
-	}
-}
-
-func (x *index[K]) touch(key K, revision int64) {
-	n, ok := x.at[key]
-	if !ok {
-		x.at[key] = len(x.touched)
-		x.touched = append(x.touched, touch[K]{key, x.of(key), revision, revision})
-		return
-	}
-	x.touched[n].last = revision
-}
-
-// take returns what the current set has touched, and starts the next set.
-func (x *index[K]) take() []touch[K] {
-	touched := x.touched
-	x.touched = nil
-	clear(x.at)
-	return touched
-}
-
-// changes returns the changes of the keys by the set that ends here.
-func (x *index[K]) changes() []Change {
-	var changes []Change
-	for _, t := range x.take() {
-		if after := x.of(t.key); after != t.before {
-			changes = append(changes, Change{Before: t.before, After: after})
+		n.touched = append(n.touched, touchedName{after.Object, revision, revision})
+		if _, inPlace := n.pods.ReplaceOrInsert(row{after, after}); inPlace {
+			return
 		}
 	}
-	return changes
+	if before != nil {
+		n.pods.Delete(row{Pod: before})
+	}
+}
+
+// first returns the first row with the name of an object, in the pods of now or before.
+func (n *names) first(pods *btree.BTree[row], object *v1.Pod) row {
+	n.pivot = Pod{Object: object, rank: pivotRank}
+	defer func() { n.pivot.Object = nil }()
+	return firstOf(pods, &n.pivot)
+}
+
+// renumber gives the pod another revision under its name, if it is the pod of its name. It returns this version.
+func (n *names) renumber(p *Pod, revision int64) *Pod {
+	r := n.first(n.pods, p.Object)
+	if r.Pod == nil || r.key() != p.key() {
+		return p
+	}
+	r.named = r.At(revision)
+	n.pods.ReplaceOrInsert(r)
+	return r.named
+}
+
+// take returns the names that the current set has changed, each once, and starts the next set.
+func (n *names) take() []touchedName {
+	touched := n.touched
+	n.touched = nil
+	if len(touched) < 2 {
+		return touched
+	}
+	at := make(map[types.NamespacedName]int, len(touched))
+	once := touched[:0]
+	for _, t := range touched {
+		name := types.NamespacedName{Namespace: t.object.Namespace, Name: t.object.Name}
+		if i, ok := at[name]; ok {
+			once[i].last = t.last
+			continue
+		}
+		at[name] = len(once)
+		once = append(once, t)
+	}
+	return once
 }
 
 // nameChange is a change of a name.
@@ -122,29 +86,32 @@ type nameChange struct {
 	name types.NamespacedName
 }
 
-// revised returns the changes of the names by the set that ends here, and the new head. Each change
+// changes returns the changes of the names by the set that ends here, and the new head. Each change
 // has its own revision: the revision of the pod that caused it. If another change has this revision
 // already, it is one after head. A name whose new pod has another UID has two changes: the old pod
-// is removed, and the new one is added.
-func revised(names *index[types.NamespacedName], head int64) ([]Change, int64) {
-	var all []nameChange
-	for _, t := range names.take() {
-		before, after := t.before, names.of(t.key)
+// is removed, and the new one is added. past are the pods before the set.
+func (n *names) changes(past *btree.BTree[row], head int64) ([]Change, int64) {
+	all := make([]nameChange, 0, 2) // usually, it is enough
+	for _, t := range n.take() {
+		before, after := n.first(past, t.object).named, n.first(n.pods, t.object).named
+		name := types.NamespacedName{Namespace: t.object.Namespace, Name: t.object.Name}
 		switch {
 		case before == after:
 		case before != nil && after != nil && before.Object.UID != after.Object.UID:
-			all = append(all, nameChange{Change{t.first, before, nil}, t.key}, nameChange{Change{t.last, nil, after}, t.key})
+			all = append(all, nameChange{Change{t.first, before, nil}, name}, nameChange{Change{t.last, nil, after}, name})
 		default:
-			all = append(all, nameChange{Change{t.last, before, after}, t.key})
+			all = append(all, nameChange{Change{t.last, before, after}, name})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b nameChange) int { return cmp.Compare(a.Revision, b.Revision) })
 	changes, late := make([]Change, 0, len(all)), []nameChange(nil)
-	isLate := make(map[types.NamespacedName]bool)
+	isLate := map[types.NamespacedName]bool(nil)
 	last := int64(0)
 	for _, c := range all {
 		if c.Revision == last || isLate[c.name] {
-			late = append(late, c)
+			if late = append(late, c); isLate == nil {
+				isLate = make(map[types.NamespacedName]bool)
+			}
 			isLate[c.name] = true
 			continue
 		}
@@ -162,8 +129,77 @@ func revised(names *index[types.NamespacedName], head int64) ([]Change, int64) {
 		}
 		// In this index, the pod has this revision. It was present before under another
 		// name or behind another pod, or the change has a revision after head.
-		changes[i].After = c.After.At(c.Revision)
-		names.pods[c.After.name()][0] = changes[i].After
+		changes[i].After = n.renumber(c.After, c.Revision)
 	}
 	return changes, head
+}
+
+// uids are the pods by UID, as the current set changes them. The first of a UID counts.
+type uids struct {
+	pods map[types.UID][]*Pod
+	// touched has the pod of each UID before the current set, if the set has changed it, in order.
+	touched []touchedUID
+	at      map[types.UID]struct{}
+}
+
+type touchedUID struct {
+	uid    types.UID
+	before *Pod
+}
+
+// of returns the pod of the UID, or nil.
+func (u *uids) of(uid types.UID) *Pod {
+	if pods := u.pods[uid]; len(pods) > 0 {
+		return pods[0]
+	}
+	return nil
+}
+
+// find returns the pod of a source with the UID, or nil.
+func (u *uids) find(source string, uid types.UID) *Pod {
+	for _, p := range u.pods[uid] {
+		if p.Source == source {
+			return p
+		}
+	}
+	return nil
+}
+
+// replace replaces before by after, a pod of the same source and UID. Either may be nil.
+func (u *uids) replace(before, after *Pod) {
+	p := cmp.Or(before, after)
+	if p == nil {
+		return
+	}
+	uid := p.Object.UID
+	if _, ok := u.at[uid]; !ok {
+		u.at[uid] = struct{}{}
+		u.touched = append(u.touched, touchedUID{uid, u.of(uid)})
+	}
+	pods := u.pods[uid]
+	if before != nil {
+		pods = slices.DeleteFunc(pods, func(p *Pod) bool { return p.Source == before.Source })
+	}
+	if after != nil {
+		i, _ := slices.BinarySearchFunc(pods, after, preferred)
+		pods = slices.Insert(pods, i, after)
+	}
+	if u.pods[uid] = pods; len(pods) == 0 {
+		delete(u.pods, uid)
+	}
+}
+
+// changes returns the changes of the UIDs by the set that ends here, and starts the next set.
+func (u *uids) changes() (changes []Change) {
+	for _, t := range u.touched {
+		if after := u.of(t.uid); after != t.before {
+			changes = append(changes, Change{Before: t.before, After: after})
+		}
+	}
+	u.touched = nil
+	if len(u.at) > 8 {
+		u.at = make(map[types.UID]struct{}) // clearing a large map takes long
+	}
+	clear(u.at)
+	return changes
 }

@@ -8,22 +8,24 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/third_party/forked/golang/btree"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// intake gives revisions to updates. While a set is being stored, the intake is ahead of
-// what subscribers can read, so it has a state of its own.
+// intake gives revisions to updates, and writes the next table. While a set is being stored, the intake is ahead of
+// what subscribers can read.
 type intake struct {
 	// mu guards the fields below. It is locked before Journal.mu.
 	mu sync.Mutex
 	// pending are the updates of a set that is not complete yet.
-	pending  []config.PodUpdate
+	pending []config.PodUpdate
+	// table is the newest one. The fields after it are of the next one.
+	table    *table
 	head     int64
-	state    map[podKey]*Pod
-	names    index[types.NamespacedName]
-	uids     index[types.UID]
+	names    names
+	uids     uids
 	objects  objects
 	bookmark *Bookmark
 
@@ -34,11 +36,40 @@ type intake struct {
 
 func newIntake(head int64, bookmark *Bookmark) intake {
 	return intake{
-		head: head, bookmark: bookmark, state: make(map[podKey]*Pod),
-		names: newIndex((*Pod).name), uids: newIndex((*Pod).uid), objects: newObjects(),
+		head: head, bookmark: bookmark, objects: newObjects(),
+		names:      names{pods: btree.New(degree, before)},
+		uids:       uids{pods: make(map[types.UID][]*Pod), at: make(map[types.UID]struct{})},
 		namespaces: namespaces{pods: make(map[string]int), metadata: make(map[string]*metav1.ObjectMeta)},
 		attributes: make(map[string]map[string]string),
 	}
+}
+
+// begin makes a table of all that the intake has.
+func (in *intake) begin(revision int64) {
+	in.table = &table{
+		revision: revision, bookmark: in.bookmark, pods: in.names.pods.Clone(), objects: in.objects.clone(),
+	}
+}
+
+// end ends a set with the newest revision, and makes the table after it.
+func (in *intake) end(set *Set) *Set {
+	next := *in.table
+	next.revision, next.bookmark = in.head, in.bookmark
+	for _, u := range set.Updates {
+		switch {
+		case u.Op == config.HOUSEKEEPING:
+			next.orphans = u.Pods
+		case u.Op.IsConfig():
+			next.pods = in.names.pods.Clone()
+		}
+	}
+	if len(set.Objects) > 0 {
+		next.objects = in.objects.clone()
+	}
+	set.Revision, set.Bookmark, set.before, set.after = in.head, in.bookmark, in.table, &next
+	set.size += set.nodes()
+	in.table = set.after
+	return set
 }
 
 // sourceOf returns the name of a current pod's source. The annotation of the pod is not enough: it
@@ -82,25 +113,26 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 			}
 		}
 	}
-	set.Names, in.head = revised(&in.names, in.head)
+	set.Names, in.head = in.names.changes(in.table.pods, in.head)
 	set.UIDs = in.uids.changes()
 	in.changeNamespaces(set)
-	set.Revision = in.head
 	set.Updates[len(set.Updates)-1].Revision = in.head
-	set.Bookmark = in.bookmark
-	return set
+	return in.end(set)
 }
 
 // advance returns a set without updates, with the next revision.
-func (in *intake) advance(now time.Time) *Set {
+func (in *intake) advance(now time.Time, changes ...ObjectChange) *Set {
 	in.head++
-	return &Set{First: in.head, Revision: in.head, Time: now, Bookmark: in.bookmark}
+	set := &Set{First: in.head, Time: now}
+	for _, c := range changes {
+		in.change(set, c)
+	}
+	return in.end(set)
 }
 
 // take applies one pod of an update to the state. prepared is its version.
 func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod) {
-	key := podKey{u.Source, object.UID}
-	before := in.state[key]
+	before := in.uids.find(u.Source, object.UID)
 	pod := prepared
 	switch {
 	case u.Op == config.REMOVE && before == nil: // the merge removes only what it added
@@ -112,20 +144,16 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 	}
 	u.Pods[n], u.Before[n] = pod, before
 	u.Mirrors = u.Mirrors || config.IsMirrorPod(object) || (before != nil && config.IsMirrorPod(before.Object))
-	switch {
-	case !u.Op.IsConfig():
-	case u.Op == config.REMOVE:
-		delete(in.state, key)
-		in.names.replace(before, nil, in.head)
-		in.uids.replace(before, nil, in.head)
-	default:
-		in.state[key] = pod
-		in.names.replace(before, pod, in.head)
-		in.uids.replace(before, pod, in.head)
+	present := before
+	if u.Op.IsConfig() {
+		if present = pod; u.Op == config.REMOVE {
+			present = nil
+		}
+		in.names.replace(before, present, in.head)
+		in.uids.replace(before, present)
 	}
 	// A version that is no longer current belongs to the set that replaced it. Nothing
 	// else holds it longer.
-	present := in.state[key]
 	if before != nil && before != present {
 		set.size += int64(before.size) * memoryFactor
 	}

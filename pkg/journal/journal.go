@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -29,8 +28,8 @@ type Options struct {
 	// each.
 	Sources []string
 	// MaxUpdates and MaxBytes limit the ring. MaxBytes is the approximate memory of the
-	// versions of pods that are no longer current. The newest set stays whatever its
-	// size, but see Run. 0 means the default.
+	// versions of pods that are no longer current, and of earlier tables. The newest set stays
+	// whatever its size, but see Run. 0 means the default.
 	MaxUpdates int
 	MaxBytes   int64
 	// Floor is a revision below all revisions of this journal: the highest revision of an
@@ -66,10 +65,12 @@ type Journal struct {
 	// encoding of a pod.
 	mu       sync.RWMutex
 	instance string
-	ring     ring[*Set]
-	// head is the newest revision, compacted is the newest one that left the ring.
+	// table is the present state, at the newest revision.
+	table *table
+	ring  ring[*Set]
+	// compacted is the newest revision that left the ring.
 	// At renewed, the present instance began while the process was running.
-	head, compacted, renewed int64
+	compacted, renewed int64
 	// gaps are the revisions that nobody can resume from.
 	gaps []gap
 	// progress is the revision for bookmarks of subscribers that got no update.
@@ -77,26 +78,16 @@ type Journal struct {
 	// updates and bytes are the totals of the sets in the ring.
 	updates int
 	bytes   int64
-	// state has all pods, names and uids have the pod of each name and UID.
-	state map[podKey]*Pod
-	names map[types.NamespacedName]*Pod
-	uids  map[types.UID]*Pod
-	// objects are the nodes and namespaces. objectsFrom is the first revision from which a
-	// subscriber to them can resume.
-	objects     objects
+	// objectsFrom is the first revision from which a subscriber to nodes and namespaces can resume.
 	objectsFrom int64
 	// restarted is the revision before the first set after a restart; 0 if nothing was restored.
 	restarted int64
-	// bookmark is shared. It is replaced, never changed.
-	bookmark *Bookmark
 	// changed is closed and replaced when there is something new to read.
 	changed chan struct{}
 	// subscribers are the current ones, and demand is what they request of the runtime.
 	subscribers map[*Subscriber]struct{}
 	nextID      int64
 	demand      map[config.PodOperation]*demand
-	// orphans are the pods of the newest HOUSEKEEPING; nil before the first.
-	orphans []*Pod
 
 	// orders are the latest sort orders of Snapshot.
 	orders [orderCount]atomic.Pointer[sortedPods]
@@ -116,25 +107,21 @@ func New(opts Options) *Journal {
 		maxUpdates: cmp.Or(opts.MaxUpdates, DefaultMaxUpdates),
 		maxBytes:   cmp.Or(opts.MaxBytes, DefaultMaxBytes),
 		reserve:    opts.Reserve,
-		head:       start, compacted: start, progress: start,
-		state:       make(map[podKey]*Pod),
-		names:       make(map[types.NamespacedName]*Pod),
-		uids:        make(map[types.UID]*Pod),
-		objects:     newObjects(),
-		bookmark:    &Bookmark{Ready: len(sources) == 0, Sources: sources},
+		compacted:  start, progress: start,
+		intake:      newIntake(start, &Bookmark{Ready: len(sources) == 0, Sources: sources}),
 		changed:     make(chan struct{}),
 		subscribers: make(map[*Subscriber]struct{}),
 		demand:      make(map[config.PodOperation]*demand),
 	}
-	j.intake = newIntake(start, j.bookmark)
-	j.objectsFrom = start
+	j.intake.begin(start)
+	j.table, j.objectsFrom = j.intake.table, start
 	if opts.Recovered != nil {
 		j.restore(opts.Recovered, start)
-		j.objectsFrom, j.restarted = j.head+1, j.intake.head
+		j.objectsFrom, j.restarted = j.table.revision+1, j.intake.head
 	}
 	j.store = opts.Store // it has what was restored
-	j.intake.restart(opts.Node, j.head)
-	j.objects = j.intake.objects.clone()
+	j.intake.restart(opts.Node, j.table.revision)
+	j.table = j.intake.table
 	j.metrics = newMetrics(opts.Registerer, j)
 	return j
 }
@@ -146,9 +133,12 @@ func (j *Journal) Instance() string {
 	return j.instance
 }
 
-// Revision returns the newest revision.
-func (j *Journal) Revision() int64 {
+// present returns the present state.
+func (j *Journal) present() *table {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	return j.head
+	return j.table
 }
+
+// Revision returns the newest revision.
+func (j *Journal) Revision() int64 { return j.present().revision }

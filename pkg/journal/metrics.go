@@ -26,15 +26,15 @@ func newMetrics(reg prometheus.Registerer, j *Journal) *metrics {
 			return read()
 		})
 	}
-	gauge("revision", "Revision of the newest update.", func() float64 { return float64(j.head) })
+	gauge("revision", "Revision of the newest update.", func() float64 { return float64(j.table.revision) })
 	gauge("compacted_revision", "Newest revision that can't be resumed from.", func() float64 { return float64(j.compacted) })
 	gauge("entries", "Updates in the ring.", func() float64 { return float64(j.updates) })
 	gauge("bytes", "About how much memory the pods take that only the ring holds.", func() float64 { return float64(j.bytes) })
-	gauge("pods", "Current pods.", func() float64 { return float64(len(j.state)) })
+	gauge("pods", "Current pods.", func() float64 { return float64(j.table.pods.Len()) })
 	gauge("subscribers", "Subscribers of the stream.", func() float64 { return float64(len(j.subscribers)) })
-	gauge("ready", "1 once every source has been seen.", func() float64 { return metric.Bool(j.bookmark.Ready) })
+	gauge("ready", "1 once every source has been seen.", func() float64 { return metric.Bool(j.table.bookmark.Ready) })
 	gauge("restored_sources", "Sources whose pods are from before a restart, because they have not been seen yet.",
-		func() float64 { return float64(len(j.bookmark.AllRestored())) })
+		func() float64 { return float64(len(j.table.bookmark.AllRestored())) })
 	gauge("slowest_subscriber_lag_revisions", "How many revisions the slowest subscriber is behind.", func() float64 {
 		revisions, _ := j.slowestLocked(time.Now())
 		return float64(revisions)

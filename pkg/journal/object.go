@@ -2,13 +2,13 @@ package journal
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/third_party/forked/golang/btree"
 )
 
 // Kind is a kind of objects beside the pods.
@@ -59,29 +59,33 @@ func (c *ObjectChange) size() int64 {
 }
 
 // objects are the current objects of each kind, by name.
-type objects [kindCount]map[string]*Object
+type objects [kindCount]*btree.BTree[*Object]
 
-func newObjects() objects {
-	return objects{Nodes: make(map[string]*Object), Namespaces: make(map[string]*Object)}
+func newObjects() (o objects) {
+	for kind := range o {
+		o[kind] = btree.New(degree, func(a, b *Object) bool { return a.Object.GetName() < b.Object.GetName() })
+	}
+	return o
 }
 
-func (o *objects) clone() objects {
-	var cloned objects
-	for kind, all := range o {
-		cloned[kind] = maps.Clone(all)
+func (o *objects) clone() (cloned objects) {
+	for kind, tree := range o {
+		cloned[kind] = tree.Clone()
 	}
 	return cloned
 }
 
-func (o *objects) apply(changes []ObjectChange) {
-	for i := range changes {
-		c := &changes[i]
-		if c.After != nil {
-			o[c.Kind][c.Name()] = c.After
-		} else {
-			delete(o[c.Kind], c.Name())
-		}
-	}
+// all returns the objects of a kind, by name.
+func (o *objects) all(kind Kind) []*Object {
+	all := make([]*Object, 0, o[kind].Len())
+	o[kind].Ascend(func(object *Object) bool { all = append(all, object); return true })
+	return all
+}
+
+// named returns the object of a name, or nil.
+func (o *objects) named(kind Kind, name string) *Object {
+	object, _ := o[kind].Get(&Object{Object: &metav1.ObjectMeta{Name: name}})
+	return object
 }
 
 // namespaces has the data from which namespaces are made.
@@ -127,7 +131,7 @@ func (in *intake) changeNamespaces(set *Set) {
 		last[namespace] = c.Revision
 	}
 	for namespace, revision := range last {
-		c := ObjectChange{Kind: Namespaces, Revision: revision, Before: in.objects[Namespaces][namespace]}
+		c := ObjectChange{Kind: Namespaces, Revision: revision, Before: in.objects.named(Namespaces, namespace)}
 		if in.namespaces.pods[namespace] > 0 {
 			c.After = in.namespaces.object(namespace, revision)
 		} else {
@@ -144,7 +148,11 @@ func (in *intake) changeNamespaces(set *Set) {
 func (in *intake) change(set *Set, c ObjectChange) {
 	set.Objects = append(set.Objects, c)
 	set.size += c.size()
-	in.objects.apply(set.Objects[len(set.Objects)-1:])
+	if c.After != nil {
+		in.objects[c.Kind].ReplaceOrInsert(c.After)
+	} else {
+		in.objects[c.Kind].Delete(c.Before)
+	}
 }
 
 // restart makes the objects after a restart. Earlier changes of them were not stored, so nobody can
@@ -152,14 +160,15 @@ func (in *intake) change(set *Set, c ObjectChange) {
 func (in *intake) restart(node *v1.Node, revision int64) {
 	in.objects, in.namespaces.pods = newObjects(), make(map[string]int)
 	if node != nil {
-		in.objects[Nodes][node.Name] = &Object{node, revision}
+		in.objects[Nodes].ReplaceOrInsert(&Object{node, revision})
 	}
-	for name := range in.names.pods {
-		in.namespaces.pods[name.Namespace]++
+	for _, p := range in.table.byName() {
+		in.namespaces.pods[p.Object.Namespace]++
 	}
 	for namespace := range in.namespaces.pods {
-		in.objects[Namespaces][namespace] = in.namespaces.object(namespace, revision)
+		in.objects[Namespaces].ReplaceOrInsert(in.namespaces.object(namespace, revision))
 	}
+	in.begin(revision)
 }
 
 // PutNode replaces the node. Its name never changes. A node that differs from the last one
@@ -181,7 +190,8 @@ func (j *Journal) PutNamespaces(all []*metav1.ObjectMeta) {
 	for _, meta := range all {
 		in.namespaces.metadata[meta.Name] = meta
 	}
-	for _, name := range slices.Sorted(maps.Keys(in.objects[Namespaces])) {
+	for _, namespace := range in.table.objects.all(Namespaces) {
+		name := namespace.Object.GetName()
 		j.put(Namespaces, name, func(revision int64) *Object { return in.namespaces.object(name, revision) })
 	}
 }
@@ -189,13 +199,11 @@ func (j *Journal) PutNamespaces(all []*metav1.ObjectMeta) {
 // put commits a new version of an object, if it differs.
 func (j *Journal) put(kind Kind, name string, version func(revision int64) *Object) {
 	in := &j.intake
-	before, after := in.objects[kind][name], version(in.head+1)
+	before, after := in.objects.named(kind, name), version(in.head+1)
 	if before != nil && sameObject(before.Object, after.Object) {
 		return
 	}
-	set := in.advance(time.Now())
-	in.change(set, ObjectChange{kind, set.Revision, before, after})
-	j.commit(set)
+	j.commit(in.advance(time.Now(), ObjectChange{kind, in.head + 1, before, after}))
 }
 
 // sameObject reports whether two versions are the same for subscribers.
@@ -222,38 +230,29 @@ func lasting(object metav1.Object) metav1.Object {
 	return object
 }
 
-// Objects returns the objects of a kind at a revision, by name, and the revision. 0 means
-// the newest revision. The error is a CompactedError if the journal no longer has the
-// revision.
+// Objects returns the objects of a kind at a revision, by name, and the revision. 0 means the newest revision. If the
+// revision is within a set, it is the revision before the set: a watch sends a set's events with the last revisions that cause
+// them. The error is a CompactedError if the journal no longer has
+// the revision.
 func (j *Journal) Objects(kind Kind, at int64) ([]*Object, int64, error) {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	revision := cmp.Or(at, j.head)
-	if err := j.objectsGoneLocked(at); at != 0 && err != nil {
-		return nil, 0, err
-	}
-	past := maps.Clone(j.objects[kind])
-	j.undoLocked(revision, func(s *Set) {
-		for _, c := range slices.Backward(s.Objects) {
-			switch {
-			case c.Kind != kind || c.Revision <= revision:
-			case c.Before != nil:
-				past[c.Name()] = c.Before
-			default:
-				delete(past, c.Name())
-			}
+	if at != 0 {
+		if err := j.ObjectsResumable(at); err != nil {
+			return nil, 0, err
 		}
-	})
-	return slices.SortedFunc(maps.Values(past), func(a, b *Object) int {
-		return cmp.Compare(a.Object.GetName(), b.Object.GetName())
-	}), revision, nil
+	}
+	past, within, revision, err := j.past(at)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case within != nil:
+		revision = within.First - 1
+	}
+	return past.objects.all(kind), revision, nil
 }
 
 // Object returns the current object of the name, or nil.
 func (j *Journal) Object(kind Kind, name string) *Object {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.objects[kind][name]
+	return j.present().objects.named(kind, name)
 }
 
 // ObjectsResumable returns nil if a subscriber to objects can resume from the revision, and
@@ -263,16 +262,6 @@ func (j *Journal) ObjectsResumable(revision int64) error {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return j.objectsGoneLocked(revision)
-}
-
-// Boundary returns the revision, or if it is within a set, the revision before the set.
-func (j *Journal) Boundary(revision int64) int64 {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	if n := j.searchLocked(revision); n < j.ring.len() && j.ring.at(n).First <= revision {
-		return j.ring.at(n).First - 1
-	}
-	return revision
 }
 
 func (j *Journal) objectsGoneLocked(revision int64) error {

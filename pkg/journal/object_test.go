@@ -66,7 +66,7 @@ func TestNamespacesFollowThePods(t *testing.T) {
 			t.Errorf("at %d: got %q, want %q", j.Revision()-base, got, step.want)
 		}
 	}
-	for at, want := range map[int64]string{1: "", 2: "b@2", 3: "a@3 b@2", 5: "a@3 b@2", 7: "b@2", 8: "b@2"} {
+	for at, want := range map[int64]string{1: "", 2: "", 3: "a@3 b@2", 5: "a@3 b@2", 7: "a@3 b@2", 8: "b@2"} {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			if got := shownObjects(t, j, Namespaces, base, at); got != want {
 				t.Errorf("at %d: got %q, want %q", at, got, want)

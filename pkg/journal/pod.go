@@ -1,9 +1,7 @@
 package journal
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 	"sync"
 	"weak"
 
@@ -35,6 +33,7 @@ type Pod struct {
 
 	// size is the size of the pod as protobuf, in bytes.
 	size int
+	rank rank
 }
 
 // memoryFactor is the memory of a pod per byte of its protobuf: about 6 bytes for the
@@ -49,7 +48,9 @@ func NewPod(source string, object *v1.Pod) *Pod { return newPod(source, object, 
 // own.
 func newPod(source string, merged *v1.Pod, status *v1.PodStatus) *Pod {
 	object := config.WithStatus(merged, status)
-	return &Pod{Object: object, Merged: merged, Status: status, Source: source, Memo: new(Memo), size: object.Size()}
+	return &Pod{
+		Object: object, Merged: merged, Status: status, Source: source, Memo: new(Memo), size: object.Size(), rank: rankOf(object),
+	}
 }
 
 // Size returns the pod's size as protobuf, in bytes.
@@ -78,12 +79,6 @@ func (p *Pod) name() types.NamespacedName {
 }
 
 func (p *Pod) uid() types.UID { return p.Object.UID }
-
-func comparePods(a, b *Pod) int {
-	return cmp.Or(cmp.Compare(a.Source, b.Source), config.ComparePods(a.Object, b.Object))
-}
-
-func sortPods(pods []*Pod) { slices.SortFunc(pods, comparePods) }
 
 // Derive returns a form of the pod: compute makes its object from that of the pod. Each form is
 // made once for each key, and has the revision and the source of the pod.

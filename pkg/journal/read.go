@@ -69,14 +69,14 @@ func (j *Journal) After(revision int64, buffer []*Set, limit int) (Reading, erro
 	if err := j.behindLocked(revision); err != nil {
 		return Reading{}, err
 	}
-	r := Reading{Sets: buffer, Instance: j.instance, Progress: j.progress, Bookmark: j.bookmark}
+	r := Reading{Sets: buffer, Instance: j.instance, Progress: j.progress, Bookmark: j.table.bookmark}
 	n := j.ring.len()
 	i := j.searchLocked(revision)
 	for ; i < n && len(r.Sets) < limit; i++ {
 		r.Sets = append(r.Sets, j.ring.at(i))
 	}
 	if len(r.Sets) > 0 {
-		r.Sets[0] = r.Sets[0].after(revision)
+		r.Sets[0] = r.Sets[0].rest(revision)
 	}
 	if i == n {
 		r.Changed = j.changed
@@ -134,8 +134,8 @@ func (j *Journal) goneLocked(revision int64) error {
 	switch {
 	case revision < j.compacted:
 		return &CompactedError{ResetCompacted, compactedMessage(revision, j.compacted)}
-	case revision > j.head:
-		return &CompactedError{ResetUnknown, fmt.Sprintf("revision %d is unknown: the newest revision is %d", revision, j.head)}
+	case revision > j.table.revision:
+		return &CompactedError{ResetUnknown, fmt.Sprintf("revision %d is unknown: the newest revision is %d", revision, j.table.revision)}
 	}
 	for _, g := range j.gaps {
 		if g.after < revision && revision < g.before {

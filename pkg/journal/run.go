@@ -71,8 +71,8 @@ func (j *Journal) reserveFrom(ctx context.Context, ceiling int64) int64 {
 func (j *Journal) Progress() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.progress < j.head {
-		j.progress = j.head
+	if j.progress < j.table.revision {
+		j.progress = j.table.revision
 		close(j.changed)
 		j.changed = make(chan struct{})
 	}

@@ -98,8 +98,24 @@ type Set struct {
 	// Memo caches the frames of views, while the set is one of the newest.
 	Memo
 
-	// size is the memory of the versions that only the set holds.
+	// before and after are the tables. after has what subscribers read after the set.
+	before, after *table
+	// size is the memory of the versions that only the set holds, and of the nodes of the table before it.
 	size int64
+}
+
+// Pods returns all pods after the set, in the order of BySource.
+func (s *Set) Pods() []*Pod { return s.after.bySource() }
+
+// nodes is the memory of the nodes of the table before the set that the table after it does not have.
+func (s *Set) nodes() int64 {
+	changed := 0
+	for _, u := range s.Updates {
+		if u.Op.IsConfig() {
+			changed += len(u.Pods)
+		}
+	}
+	return int64(min(changed*pathMemory, s.before.pods.Len()*nodeMemory))
 }
 
 // count is what the set counts in the ring: its updates, or one if it has only objects, or
@@ -111,14 +127,14 @@ func (s *Set) count() int {
 	return len(s.Updates)
 }
 
-// after returns the part of the set after the revision.
-func (s *Set) after(revision int64) *Set {
+// rest returns the part of the set after the revision.
+func (s *Set) rest(revision int64) *Set {
 	if revision < s.First {
 		return s
 	}
 	rest := &Set{
 		Instance: s.Instance, First: revision + 1, Revision: s.Revision, Time: s.Time, UIDs: s.UIDs,
-		Bookmark: s.Bookmark, Readied: s.Readied, Origin: s.Origin,
+		Bookmark: s.Bookmark, Readied: s.Readied, Origin: s.Origin, after: s.after,
 	}
 	for _, u := range s.Updates {
 		if u.Revision <= revision {
@@ -133,33 +149,4 @@ func (s *Set) after(revision int64) *Set {
 	n, _ = slices.BinarySearchFunc(s.Objects, revision+1, func(c ObjectChange, r int64) int { return int(c.Revision - r) })
 	rest.Objects = s.Objects[n:]
 	return rest
-}
-
-// undo calls put with the versions before the set, the newest change first.
-func (s *Set) undo(put func(key podKey, before *Pod)) {
-	for _, u := range slices.Backward(s.Updates) {
-		if !u.Op.IsConfig() {
-			continue
-		}
-		for i, p := range slices.Backward(u.Pods) {
-			put(p.key(), u.Before[i])
-		}
-	}
-}
-
-// redo calls put with the versions before and after each change, the oldest change first. The version before is
-// nil for a pod that is new, the version after for one that the set removes.
-func (s *Set) redo(put func(key podKey, before, after *Pod)) {
-	for _, u := range s.Updates {
-		if !u.Op.IsConfig() {
-			continue
-		}
-		for i, p := range u.Pods {
-			after := p
-			if u.Op == config.REMOVE {
-				after = nil
-			}
-			put(p.key(), u.Before[i], after)
-		}
-	}
 }

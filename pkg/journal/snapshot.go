@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"weak"
 )
@@ -40,42 +39,31 @@ type Snapshot struct {
 
 // Snapshot returns the current state.
 func (j *Journal) Snapshot(order Order) *Snapshot {
-	var pods []*Pod
 	j.mu.RLock()
-	s := &Snapshot{Instance: j.instance, Revision: j.head, Bookmark: j.bookmark, Orphans: j.orphans, journal: j}
-	sorted := j.orders[order].Load()
-	if sorted == nil || sorted.revision != j.head {
-		sorted, pods = nil, j.podsLocked(order)
-	}
+	instance, present := j.instance, j.table
 	j.mu.RUnlock()
-	if sorted == nil {
-		slices.SortFunc(pods, order.compare)
-		sorted = &sortedPods{s.Revision, weaken(pods)}
+	sorted := j.orders[order].Load()
+	if sorted == nil || sorted.revision != present.revision {
+		sorted = &sortedPods{present.revision, weaken(order.of(present))}
 		j.orders[order].Store(sorted)
 	}
-	s.Len, s.pods = len(sorted.pods), sorted.pods
-	return s
-}
-
-// podsLocked returns the current pods that an order selects.
-func (j *Journal) podsLocked(order Order) []*Pod {
-	switch order {
-	case ByName:
-		return slices.Collect(maps.Values(j.names))
-	case ByUID:
-		return slices.Collect(maps.Values(j.uids))
+	return &Snapshot{
+		Instance: instance, Revision: present.revision, Bookmark: present.bookmark, Orphans: present.orphans,
+		Len: len(sorted.pods), journal: j, pods: sorted.pods,
 	}
-	return slices.Collect(maps.Values(j.state))
 }
 
-func (o Order) compare(a, b *Pod) int {
+// of returns the pods of a table that the order selects.
+func (o Order) of(t *table) []*Pod {
 	switch o {
 	case ByName:
-		return cmp.Compare(a.Revision, b.Revision)
+		pods := t.byName()
+		slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Compare(a.Revision, b.Revision) })
+		return pods
 	case ByUID:
-		return cmp.Compare(a.Object.UID, b.Object.UID)
+		return t.byUID()
 	}
-	return comparePods(a, b)
+	return t.bySource()
 }
 
 // sortedPods are the pods at a revision. All subscribers that start at this revision share them.
@@ -92,7 +80,11 @@ func (s *Snapshot) Pods(from, to int) ([]*Pod, error) {
 	if err := s.journal.behindLocked(s.Revision); err != nil {
 		return nil, err
 	}
-	return s.pods[from:to].pods(), nil
+	pods := make([]*Pod, to-from)
+	for i, kept := range s.pods[from:to] {
+		pods[i] = kept.Value()
+	}
+	return pods, nil
 }
 
 // weakPods are the pods of a state at a revision. They keep no pod in memory. While the ring has all sets after
@@ -105,15 +97,4 @@ func weaken(pods []*Pod) weakPods {
 		weakened[i] = weak.Make(p)
 	}
 	return weakened
-}
-
-// pods returns the pods; nil if one was freed.
-func (w weakPods) pods() []*Pod {
-	pods := make([]*Pod, len(w), len(w)+1) // never nil
-	for i, kept := range w {
-		if pods[i] = kept.Value(); pods[i] == nil {
-			return nil
-		}
-	}
-	return pods
 }

@@ -117,18 +117,11 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 	}
 }
 
-// present returns the current bookmark.
-func (j *Journal) present() *Bookmark {
-	j.mu.RLock()
-	defer j.mu.RUnlock()
-	return j.bookmark
-}
-
 // wait waits until wanted returns true for the bookmark. Its error is the context's cause.
 func (j *Journal) wait(ctx context.Context, wanted func(*Bookmark) bool) error {
 	for {
 		j.mu.RLock()
-		bookmark, changed := j.bookmark, j.changed
+		bookmark, changed := j.table.bookmark, j.changed
 		j.mu.RUnlock()
 		if wanted(bookmark) {
 			return nil
@@ -153,7 +146,7 @@ func (j *Journal) WaitKnown(ctx context.Context) error { return j.wait(ctx, (*Bo
 
 // Unseen returns the names of the sources that have not been seen.
 func (j *Journal) Unseen() []string {
-	return j.present().names(func(s v1alpha1.SourceState) bool { return !s.Seen })
+	return j.present().bookmark.names(func(s v1alpha1.SourceState) bool { return !s.Seen })
 }
 
 // AllReady reports whether every source has been seen. It makes the journal a
@@ -163,7 +156,7 @@ func (j *Journal) AllReady() bool {
 	j.intake.mu.Lock()
 	ready := j.intake.bookmark.Ready
 	j.intake.mu.Unlock()
-	return ready && j.present().Ready
+	return ready && j.present().bookmark.Ready
 }
 
 // KindReady reports whether there are sources of a kind, and every one of them has been seen. Like AllReady, it counts a source
@@ -172,7 +165,7 @@ func (j *Journal) KindReady(kind string) bool {
 	j.intake.mu.Lock()
 	ready := j.intake.bookmark.kindReady(kind)
 	j.intake.mu.Unlock()
-	return ready && j.present().kindReady(kind)
+	return ready && j.present().bookmark.kindReady(kind)
 }
 
 func (b *Bookmark) kindReady(kind string) bool {
@@ -189,11 +182,11 @@ func (b *Bookmark) kindReady(kind string) bool {
 }
 
 // Restored returns the names of the sources that are restored and not seen, in order.
-func (j *Journal) Restored() []string { return j.present().AllRestored() }
+func (j *Journal) Restored() []string { return j.present().bookmark.AllRestored() }
 
 // CheckKnown returns an error with the sources that are neither seen nor restored, or nil.
 func (j *Journal) CheckKnown() error {
-	bookmark := j.present()
+	bookmark := j.present().bookmark
 	if bookmark.Known() {
 		return nil
 	}
@@ -207,12 +200,11 @@ func (j *Journal) Forget(source string) (pods int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	u := config.PodUpdate{Op: config.REMOVE, Source: source}
-	for key, p := range in.state {
-		if key.source == source {
+	for p := range in.table.all() {
+		if p.Source == source {
 			u.Pods = append(u.Pods, p.Merged)
 		}
 	}
-	slices.SortFunc(u.Pods, config.ComparePods)
 	var set *Set
 	if now := time.Now(); len(u.Pods) > 0 {
 		set = j.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now)

@@ -41,9 +41,9 @@ func (j *Journal) Subscribe(mode string, ops Operations, client Client) *Subscri
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.nextID++
-	s := &Subscriber{journal: j, id: j.nextID, opened: time.Now(), since: j.head, mode: mode, ops: ops, client: client}
+	s := &Subscriber{journal: j, id: j.nextID, opened: time.Now(), since: j.table.revision, mode: mode, ops: ops, client: client}
 	j.subscribers[s] = struct{}{}
-	s.position.Store(j.head)
+	s.position.Store(j.table.revision)
 	return s
 }
 
@@ -101,17 +101,18 @@ func (j *Journal) newestLocked() int64 {
 func (j *Journal) Status() v1alpha1.Status {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
+	present := j.table
 	status := v1alpha1.Status{
-		Instance: j.instance, Revision: j.head, Compacted: j.compacted,
-		Ready: j.bookmark.Ready, Pods: len(j.state),
-		Sources:     make([]v1alpha1.SourceStatus, 0, len(j.bookmark.Sources)),
+		Instance: j.instance, Revision: present.revision, Compacted: j.compacted,
+		Ready: present.bookmark.Ready, Pods: present.pods.Len(),
+		Sources:     make([]v1alpha1.SourceStatus, 0, len(present.bookmark.Sources)),
 		Subscribers: make([]v1alpha1.Subscriber, 0, len(j.subscribers)),
 	}
 	pods := make(map[string]int)
-	for key := range j.state {
-		pods[key.source]++
+	for p := range present.all() {
+		pods[p.Source]++
 	}
-	for name, s := range j.bookmark.Sources {
+	for name, s := range present.bookmark.Sources {
 		status.Sources = append(status.Sources, v1alpha1.SourceStatus{Name: name, Seen: s.Seen, Restored: s.Restored, Pods: pods[name]})
 	}
 	slices.SortFunc(status.Sources, func(a, b v1alpha1.SourceStatus) int { return cmp.Compare(a.Name, b.Name) })

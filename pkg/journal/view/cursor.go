@@ -43,9 +43,8 @@ type projection interface {
 	present(pods []*journal.Pod, last bool) (f *Frame, taken int)
 	// end returns the frames between the current pods and the bookmark.
 	end(s *journal.Snapshot) []*Frame
-	// frames returns the frames of a set, usually from the set's memo. The error is a
-	// CompactedError if they can't be computed any more.
-	frames(set *journal.Set) ([]*Frame, error)
+	// frames returns the frames of a set, usually from the set's memo.
+	frames(set *journal.Set) []*Frame
 	// delivered is called with each frame that the cursor returns.
 	delivered(f *Frame)
 	// behind returns the error for a subscriber that fell behind; nil to start again.
@@ -167,11 +166,7 @@ func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 	c.sets = reading.Sets
 	defer clear(c.sets) // a waiting cursor holds nothing that has left the ring
 	for _, set := range c.sets {
-		whole, err := c.add(set)
-		if err != nil {
-			return nil, c.fellBehind(err)
-		}
-		if !whole {
+		if !c.add(set) {
 			return nil, nil
 		}
 	}
@@ -211,18 +206,15 @@ func (c *Cursor) openMore() error {
 }
 
 // add adds the frames of a set, and reports whether these were all.
-func (c *Cursor) add(set *journal.Set) (whole bool, err error) {
-	frames, err := c.framesOf(set)
-	if err != nil {
-		return false, err
-	}
+func (c *Cursor) add(set *journal.Set) (whole bool) {
+	frames := c.framesOf(set)
 	for _, f := range frames[min(c.skip, len(frames)):] {
 		if len(c.out) > 0 && (c.size+f.size > BatchSize || len(c.out) == lookahead) {
 			if c.skip > 0 {
 				begun := frames
 				c.begun = weak.Make(&begun)
 			}
-			return false, nil
+			return false
 		}
 		c.put(f)
 		c.skip++
@@ -232,18 +224,24 @@ func (c *Cursor) add(set *journal.Set) (whole bool, err error) {
 	}
 	c.position, c.skip = set.Revision, 0
 	c.subscriber.MoveTo(c.position)
-	return true, nil
+	return true
 }
 
 // framesOf returns the frames of a set.
-func (c *Cursor) framesOf(set *journal.Set) ([]*Frame, error) {
+func (c *Cursor) framesOf(set *journal.Set) []*Frame {
 	if begun := c.begun.Value(); begun != nil && c.skip > 0 {
-		return *begun, nil
+		return *begun
 	}
 	if set.Readied {
-		return []*Frame{bookmark(set.Instance, set.Revision, set.Bookmark)}, nil
+		return []*Frame{bookmark(set.Instance, set.Revision, set.Bookmark)}
 	}
 	return c.view.frames(set)
+}
+
+// memoized returns the frames that the first call for the key has computed, while the set is one of the newest.
+func memoized(set *journal.Set, key any, frames func() []*Frame) []*Frame {
+	of, _ := journal.Once(&set.Memo, key, func() ([]*Frame, error) { return frames(), nil }) // it never fails
+	return of
 }
 
 func (c *Cursor) put(f *Frame) {

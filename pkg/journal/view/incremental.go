@@ -68,12 +68,12 @@ func nonempty(f *Frame) *Frame {
 	return f
 }
 
-func (v *incremental) frames(set *journal.Set) ([]*Frame, error) {
-	return journal.Once(&set.Memo, v.key, func() (frames []*Frame, _ error) {
+func (v *incremental) frames(set *journal.Set) []*Frame {
+	return memoized(set, v.key, func() (frames []*Frame) {
 		for _, u := range set.Updates {
 			frames = append(frames, v.update(u)...)
 		}
-		return frames, nil
+		return frames
 	})
 }
 

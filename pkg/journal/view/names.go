@@ -82,10 +82,8 @@ type (
 	uidsKey  struct{ lens lensKey }
 )
 
-func (v *names) frames(set *journal.Set) ([]*Frame, error) {
-	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
-		return changes(&v.lens, set, set.Names), nil
-	})
+func (v *names) frames(set *journal.Set) []*Frame {
+	return memoized(set, v.key, func() []*Frame { return changes(&v.lens, set, set.Names) })
 }
 
 // changes returns the frames of changes. Consecutive changes with the same operation are

@@ -64,7 +64,7 @@ func (v *objects) start(c *Cursor) error {
 	}
 	// The events of a set describe the whole set. So within a set, the subscription
 	// starts before it.
-	all, revision, err := c.journal.Objects(v.Kind, c.journal.Boundary(v.since))
+	all, revision, err := c.journal.Objects(v.Kind, v.since)
 	if err != nil {
 		return err
 	}
@@ -139,12 +139,12 @@ func (v *objects) shown(o *journal.Object) bool {
 }
 
 // frames returns the frames of the events of a set. The cursor can ask for them again, for those that it has not returned.
-func (v *objects) frames(set *journal.Set) ([]*Frame, error) {
+func (v *objects) frames(set *journal.Set) []*Frame {
 	if set.Revision != v.applied {
 		events := slices.DeleteFunc(v.apply(set), func(e ObjectEvent) bool { return e.Revision <= v.since })
 		v.applied, v.last = set.Revision, framesOfObjects(events)
 	}
-	return v.last, nil
+	return v.last
 }
 
 // apply applies a set and returns its events.

@@ -196,9 +196,7 @@ func (s *Scope) Objects(kind journal.Kind, at int64) ([]*journal.Object, int64, 
 	if err != nil {
 		return nil, 0, err
 	}
-	// A watch sends a set's events with the last revisions that cause them, so a list within a
-	// set would not fit to it.
-	objects, revision, err := s.gate.journal.Objects(kind, s.gate.journal.Boundary(at))
+	objects, revision, err := s.gate.journal.Objects(kind, at)
 	if err != nil || l.plain() {
 		return objects, revision, err
 	}

@@ -14,13 +14,11 @@ type snapshots struct {
 	stream
 
 	// open is whether a SET has started and continues.
-	open   bool
-	states *journal.States
+	open bool
 }
 
 func (v *snapshots) begin(s *journal.Snapshot, why string) []*Frame {
 	v.open = v.ops[config.SET] && s.Bookmark.AnyKnown()
-	v.states.Forget()
 	return v.stream.begin(s, why)
 }
 
@@ -53,26 +51,21 @@ func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
 	return append(frames, v.stream.end(s)...)
 }
 
-func (v *snapshots) frames(set *journal.Set) ([]*Frame, error) {
-	defer v.states.Pass(set) // also if another subscriber has computed the frames
-	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
+func (v *snapshots) frames(set *journal.Set) []*Frame {
+	return memoized(set, v.key, func() []*Frame {
 		if len(set.Updates) > 0 && !set.Updates[0].Op.IsConfig() {
-			return v.update(set.Updates[0]), nil
+			return v.update(set.Updates[0])
 		}
 		return v.set(set)
 	})
 }
 
 // set returns the frames of a set. The SET comes first, with the state after the set.
-func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
+func (v *snapshots) set(set *journal.Set) []*Frame {
 	var frames, changes []*Frame
 	revision := v.revision(set)
 	if revision != nil && v.ops[config.SET] {
-		pods, err := v.states.After(set)
-		if err != nil {
-			return nil, err
-		}
-		frames = pieces(frameOf(revision), batch{op: config.SET, pods: v.lens.filter(pods), always: true})
+		frames = pieces(frameOf(revision), batch{op: config.SET, pods: v.lens.filter(set.Pods()), always: true})
 		for _, f := range frames {
 			f.Restored = anyRestored(f.Pods, set.Bookmark)
 		}
@@ -90,7 +83,7 @@ func (v *snapshots) set(set *journal.Set) ([]*Frame, error) {
 	if n := len(frames); n > 0 && len(changes) > 0 && frames[n-1].Revision >= first(changes) {
 		frames[n-1].Revision, frames[n-1].Continues = 0, true
 	}
-	return append(frames, changes...), nil
+	return append(frames, changes...)
 }
 
 // first returns the first revision of the frames.

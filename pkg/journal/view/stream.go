@@ -78,7 +78,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	if opts.Mode == IncrementalMode {
 		c.view = &incremental{stream: common}
 	} else {
-		c.view = &snapshots{stream: common, states: j.States()}
+		c.view = &snapshots{stream: common}
 	}
 	if opts.Since == nil {
 		c.open("")

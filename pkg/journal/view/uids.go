@@ -133,8 +133,6 @@ func (v *uids) delivered(f *Frame) {
 // behind: the subscriber gets the difference.
 func (v *uids) behind(error) error { return nil }
 
-func (v *uids) frames(set *journal.Set) ([]*Frame, error) {
-	return journal.Once(&set.Memo, v.key, func() ([]*Frame, error) {
-		return changes(&v.lens, set, set.UIDs), nil
-	})
+func (v *uids) frames(set *journal.Set) []*Frame {
+	return memoized(set, v.key, func() []*Frame { return changes(&v.lens, set, set.UIDs) })
 }
