@@ -29,37 +29,46 @@ type Board struct {
 const (
 	changeBurst = 20
 	changeEvery = time.Minute
+	// maxErrors is the maximum number of different errors that are logged before a success.
+	maxErrors = 16
 )
 
 // changeLog selects the changes that are logged. A source can alternate between failure and
 // success at each attempt.
 type changeLog struct {
 	limiter *rate.Limiter
-	// text is the error in the last line of the log; empty if that line reports a success.
-	// since is the start of the failure that it reports.
-	text  string
-	since time.Time
+	// errors are those that were logged since the last success in the log. since is the start of the failure that the last
+	// line reports.
+	errors map[string]bool
+	since  time.Time
 	// unlogged counts the changes since the last line.
 	unlogged int
 }
 
 // add adds the result of an attempt, which is an error text or empty for a success. It
-// returns whether the result must be logged, and with which values. A logger that is not
-// enabled logs nothing.
-func (l *changeLog) add(logger klog.Logger, text string, changed bool, since time.Time) (log bool, values []any) {
+// returns whether the result must be logged, and with which values.
+func (l *changeLog) add(text string, changed bool, since time.Time) (log bool, values []any) {
 	if changed {
 		l.unlogged++
 	}
-	if text == l.text || !logger.Enabled() || !l.limiter.Allow() {
+	known := l.errors[text] || len(l.errors) >= maxErrors
+	if text == "" {
+		known = len(l.errors) == 0
+	}
+	if known || !l.limiter.Allow() {
 		return false, nil
 	}
 	if text == "" {
+		clear(l.errors)
 		values = append(values, "after", time.Since(l.since).Round(time.Millisecond))
 	}
 	if n := l.unlogged - 1; n > 0 {
 		values = append(values, "unlogged", n)
 	}
-	l.text, l.since, l.unlogged = text, since, 0
+	if text != "" {
+		l.errors[text] = true
+	}
+	l.since, l.unlogged = since, 0
 	return true, values
 }
 
@@ -72,7 +81,7 @@ func NewBoard(status v1alpha1.SourceStatus, reg prometheus.Registerer, subsystem
 		degraded:    metric.In(reg, subsystem).Gauge("degraded", degraded),
 		lastSuccess: in.Gauge("last_success_timestamp_seconds", "Unix time at which the source was last read without an error. 0 before the first time."),
 		errors:      in.CounterVec("errors_total", "Number of attempts to read the source that failed, by reason.", "reason"),
-		log:         changeLog{limiter: rate.NewLimiter(rate.Every(changeEvery), changeBurst)},
+		log:         changeLog{errors: make(map[string]bool), limiter: rate.NewLimiter(rate.Every(changeEvery), changeBurst)},
 	}
 }
 
@@ -101,47 +110,45 @@ func (b *Board) Update(change func(*v1alpha1.SourceStatus)) {
 	change(&b.status)
 }
 
-// Failed records that the source can't be read. It logs the error with the message, unless the last line of the log
-// has the same error. A very long error is cut. If there are many changes, only some are logged, and the next line has
-// the number of the others. Failed returns whether it logged the error.
-func (b *Board) Failed(ctx context.Context, err error, message string, keysAndValues ...any) (logged bool) {
+// Failed records that the source can't be read. It logs the error with the message, unless it was logged since
+// the last success. A very long error is cut. If there are many changes, only some are logged, and the next line has
+// the number of the others.
+func (b *Board) Failed(ctx context.Context, err error, message string, keysAndValues ...any) {
 	b.degraded.Set(1)
 	b.errors.WithLabelValues(string(ReasonOf(err))).Inc()
-	logger := klog.FromContext(ctx)
 	text := ShortText(err.Error())
 	if text != err.Error() {
 		err = errors.New(text)
 	}
+	var logged bool
 	var values []any
 	b.Update(func(status *v1alpha1.SourceStatus) {
 		if !status.Degraded {
 			now := time.Now()
 			status.Degraded, status.DegradedSince = true, &now
 		}
-		logged, values = b.log.add(logger, text, status.LastError != text, *status.DegradedSince)
+		logged, values = b.log.add(text, status.LastError != text, *status.DegradedSince)
 		status.LastError = text
 	})
 	if logged {
-		logger.Error(err, message, append(keysAndValues, values...)...)
+		klog.FromContext(ctx).Error(err, message, append(keysAndValues, values...)...)
 	}
-	return logged
 }
 
 // Succeeded records that the source can be read. It logs the message if the log says that
-// the source can't be read, with the limits of Failed. It returns whether it logged it.
-func (b *Board) Succeeded(ctx context.Context, message string) (logged bool) {
+// the source can't be read, with the limits of Failed.
+func (b *Board) Succeeded(ctx context.Context, message string) {
 	b.degraded.Set(0)
 	b.WasRead()
-	logger := klog.FromContext(ctx)
+	var logged bool
 	var values []any
 	b.Update(func(status *v1alpha1.SourceStatus) {
-		logged, values = b.log.add(logger, "", status.Degraded, time.Time{})
+		logged, values = b.log.add("", status.Degraded, time.Time{})
 		status.Degraded, status.DegradedSince, status.LastError = false, nil, ""
 	})
 	if logged {
-		logger.Info(message, values...)
+		klog.FromContext(ctx).Info(message, values...)
 	}
-	return logged
 }
 
 // Sent records that a set was sent.

@@ -59,8 +59,7 @@ func TestBoard(t *testing.T) {
 		board.Succeeded(ctx, "Reading succeeded again")
 		board.Failed(ctx, errors.New("refused"), "Reading failed")
 		want := []string{
-			`"level"=0 "msg"="Reading succeeded again" "after"="4s"`,
-			`"msg"="Reading failed" "error"="refused"`,
+			`"level"=0 "msg"="Reading succeeded again" "after"="4s" "unlogged"=1`,
 			`"msg"="Reading failed" "error"="reset"`,
 			`"msg"="Reading failed" "error"="refused"`,
 			`"msg"="Reading failed" "error"="refused"`,

@@ -6,10 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/pkg/sources"
@@ -26,8 +24,6 @@ const (
 	maxRetryAfter = time.Minute
 	// lasting is how long a watch must last to end a series of failures.
 	lasting = lastRetry
-	// loggedErrors is the maximum number of different errors that are logged in a series.
-	loggedErrors = 16
 )
 
 // retries returns the waits after failures: an eighth to a quarter of a second, doubled each time.
@@ -53,14 +49,10 @@ type attempts struct {
 	asking, files error
 	// silent means that a watch went silent, and that the watches after it had no events either.
 	silent bool
-	// logged has the logged errors of this series. unresolved means that an error was
-	// logged after the last logged success.
-	logged     map[string]bool
-	unresolved bool
 }
 
 func newAttempts(b *board, last time.Duration) *attempts {
-	return &attempts{board: b, last: last, backoff: retries(last), logged: make(map[string]bool)}
+	return &attempts{board: b, last: last, backoff: retries(last)}
 }
 
 // pause returns the wait until the next attempt.
@@ -98,7 +90,7 @@ func (a *attempts) succeeded(ctx context.Context, active bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.silent = a.silent && !active
-	if (a.asking != nil || a.unresolved && a.files == nil) && !a.silent {
+	if a.asking != nil && !a.silent {
 		a.asking = nil
 		a.show(ctx)
 	}
@@ -116,7 +108,6 @@ func (a *attempts) calm() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.backoff, a.next = retries(a.last), time.Time{}
-	clear(a.logged)
 }
 
 // read records whether the files can be used.
@@ -129,28 +120,16 @@ func (a *attempts) read(ctx context.Context, broken error) {
 	}
 }
 
-// show updates the board. The board logs only some of the changes. A change that it did not log is logged
-// by a later call. The caller holds the lock.
+// show updates the board, which logs only some of the changes. The caller holds the lock.
 func (a *attempts) show(ctx context.Context, keysAndValues ...any) {
 	err := a.files
 	if err == nil {
 		err = a.asking
 	}
-	log := a.unresolved
-	if err != nil {
-		log = !a.logged[err.Error()] && len(a.logged) < loggedErrors
-	}
-	if !log {
-		ctx = klog.NewContext(ctx, logr.Discard())
-	}
 	if err == nil {
-		if a.board.Succeeded(ctx, "Requests to the apiserver succeed again") {
-			a.unresolved = false
-		}
-		return
-	}
-	if a.board.Failed(ctx, err, "A request to the apiserver failed, keeping what it answered before", keysAndValues...) {
-		a.unresolved, a.logged[err.Error()] = true, true
+		a.board.Succeeded(ctx, "Requests to the apiserver succeed again")
+	} else {
+		a.board.Failed(ctx, err, "A request to the apiserver failed, keeping what it answered before", keysAndValues...)
 	}
 }
 
