@@ -11,9 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
@@ -21,6 +19,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -49,14 +48,6 @@ const (
 	maxRefusing = 64
 )
 
-// Limits of the log of denials.
-const (
-	loggedFor     = time.Hour // a subject is logged once in that time
-	maxLogged     = 1024      // the maximum number of subjects that are remembered
-	denialBurst   = 20
-	denialsPerMin = 10
-)
-
 // guard passes on requests that are authenticated and authorized.
 type guard struct {
 	auth    Auth
@@ -67,15 +58,13 @@ type guard struct {
 	others, proven authPlaces
 	// refusals counts the refused requests whose answer is not read.
 	refusals *conn.Counter
-	// logged has the denials that were logged.
-	logged  *cache.LRUExpireCache
-	logging *rate.Limiter
+	// lines limits the log of denials.
+	lines *backend.Lines
 }
 
 func newGuard(a Auth, m *metrics) *guard {
 	return &guard{
-		auth: a, metrics: m, failing: conn.NewRates(failuresPerSecond, failureBurst), logged: cache.NewLRUExpireCache(maxLogged),
-		logging:  rate.NewLimiter(rate.Every(time.Minute/denialsPerMin), denialBurst),
+		auth: a, metrics: m, failing: conn.NewRates(failuresPerSecond, failureBurst), lines: backend.NewLines(),
 		refusals: conn.NewCounter("refused requests at a time", math.MaxInt, maxRefusing),
 		others:   newAuthPlaces(failureBurst), proven: newAuthPlaces(maxReviews),
 	}
@@ -206,11 +195,9 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, status int, messa
 // log counts a denial, and logs it once for each subject.
 func (g *guard) log(r *http.Request, reason, subject string, err error) {
 	g.metrics.rejections.WithLabelValues(reason).Inc()
-	key := reason + " " + conn.Cut(subject)
-	if _, ok := g.logged.Get(key); ok || !g.logging.Allow() {
+	if !g.lines.First(reason + " " + conn.Cut(subject)) {
 		return
 	}
-	g.logged.Add(key, nil, loggedFor)
 	klog.FromContext(r.Context()).Info("Denied a request; further ones of this subject are not logged for an hour",
 		"reason", reason, "address", r.RemoteAddr, "method", conn.Cut(r.Method), "path", conn.Cut(r.URL.Path), "err", err)
 }

@@ -35,7 +35,7 @@ type Backend struct {
 	// Frames counts the frames sent to subscribers, Denials the requests refused by the access rules.
 	Frames, Denials prometheus.Counter
 
-	denied denied
+	denied *Lines
 	// statuses makes answers with the status.
 	statuses *answers
 	// historyReads has an element for each page of history that is being read.
@@ -46,7 +46,7 @@ type Backend struct {
 func New(gate *view.Gate, limits *conn.Limiter, status func() v1alpha1.Status, frames, denials prometheus.Counter) *Backend {
 	return &Backend{
 		Gate: gate, Limits: limits, Status: status, Frames: frames, Denials: denials,
-		statuses: newAnswers(), historyReads: make(chan struct{}, maxHistoryReads),
+		denied: NewLines(), statuses: newAnswers(), historyReads: make(chan struct{}, maxHistoryReads),
 	}
 }
 

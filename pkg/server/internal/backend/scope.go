@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -25,8 +24,8 @@ import (
 // is not known what the client may see, and the scope shows nothing.
 func (b *Backend) anyScope(ctx context.Context) (*view.Scope, error) {
 	scope, err := b.Gate.Scope(conn.SubjectFrom(ctx))
-	if err != nil && b.denied.first(err.Error()) {
-		klog.FromContext(ctx).Error(err, "Applying the access rules to a client failed, and it gets no pods; further failures with this error are not logged")
+	if err != nil && b.denied.First(err.Error()) {
+		klog.FromContext(ctx).Error(err, "Applying the access rules to a client failed, and it gets no pods; further failures with this error are not logged for an hour")
 	}
 	return scope, err
 }
@@ -56,7 +55,7 @@ func (b *Backend) Scope(ctx context.Context) (*view.Scope, error) {
 	return scope, nil
 }
 
-// deny counts a refusal, logs the first of each subject, and returns its error.
+// deny counts a refusal, logs the first of each subject in an hour, and returns its error.
 func (b *Backend) deny(ctx context.Context, scope *view.Scope, what, why string) error {
 	if err := scope.Err(); err != nil { // it is not known what the rules allow
 		return err
@@ -64,34 +63,11 @@ func (b *Backend) deny(ctx context.Context, scope *view.Scope, what, why string)
 	b.Denials.Inc()
 	subject := scope.Subject()
 	who := conn.Cut(subject.String())
-	if b.denied.first(who) {
-		klog.FromContext(ctx).Info("Refused a client by the access rules; further refusals of it are only counted",
+	if b.denied.First(who) {
+		klog.FromContext(ctx).Info("Refused a client by the access rules; further ones of it are only counted for an hour",
 			"subject", who, "gids", slices.Concat([]uint32{}, subject.GIDs), "groups", slices.Concat([]string{}, subject.Groups), "request", what, "reason", why)
 	}
 	return failure.New(http.StatusForbidden, fmt.Sprintf("%s may not %s: %s", who, what, why))
-}
-
-// maxDenied is the maximum number of subjects and errors that are logged.
-const maxDenied = 1024
-
-// denied remembers what was logged: the subjects that were refused, and the errors of applying the rules.
-type denied struct {
-	mu       sync.Mutex
-	subjects map[string]struct{}
-}
-
-// first reports whether to log the refusal of a subject, or an error.
-func (d *denied) first(subject string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, ok := d.subjects[subject]; ok || len(d.subjects) >= maxDenied {
-		return false
-	}
-	if d.subjects == nil {
-		d.subjects = make(map[string]struct{})
-	}
-	d.subjects[subject] = struct{}{}
-	return true
 }
 
 // ResyncPod sends a SYNC for one pod to its subscribers. It returns an error of Options.Resync.
