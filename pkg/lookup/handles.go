@@ -66,8 +66,9 @@ func (l *Lookup) handlesOf(ctx context.Context, id string) (*handles, error) {
 
 // heldBy returns the handles of the first process of a container that still runs, or nil.
 func (l *Lookup) heldBy(all *processes, id string) *handles {
-	if h, ok := all.handles.Load(id); ok && time.Since(h.(*handles).read) < fresh { //nolint:forcetypeassert // it has only these
-		return h.(*handles) //nolint:forcetypeassert // as before
+	known, _ := all.handles.Load(id)
+	if h, ok := known.(*handles); ok && time.Since(h.read) < fresh {
+		return h
 	}
 	found := slices.DeleteFunc(slices.Clone(all.byContainer[id]), func(p process) bool { return !l.isOf(p, id) })
 	slices.SortFunc(found, func(a, b process) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)) })

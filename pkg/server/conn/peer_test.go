@@ -35,7 +35,7 @@ func TestTheProcessOfAClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestTheProcessOfAClient$") //nolint:gosec // this test
+	cmd := exec.Command(os.Args[0], "-test.run=^TestTheProcessOfAClient$")
 	cmd.Env = append(os.Environ(), clientOf+"="+path)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -61,7 +61,7 @@ func TestTheProcessOfAClient(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if err := control(accepted.(*net.UnixConn), func(fd int) error { //nolint:forcetypeassert // of a unix socket
+	if err := control(accepted.(*net.UnixConn), func(fd int) error {
 		_, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 		return err
 	}); errors.Is(err, unix.ENOPROTOOPT) {
