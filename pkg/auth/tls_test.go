@@ -15,35 +15,6 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
-// A self-signed certificate is replaced before it expires.
-func TestSelfSignedCertificates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var addresses []net.IP
-		get, err := SelfSignedCertificates(Options{}.Logger, "n1", func() []net.IP { return addresses })
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := get()
-		if get() != first {
-			t.Error("another certificate at once")
-		}
-		<-time.After(selfSignedFor - selfSignedRenewal + time.Hour)
-		second := get()
-		if second == first || time.Until(second.Leaf.NotAfter) < selfSignedFor-time.Hour {
-			t.Errorf("the certificate ends at %v", second.Leaf.NotAfter)
-		}
-		addresses = []net.IP{net.IPv4(192, 0, 2, 1)} // as from DHCP, after the start
-		third := get()
-		if err := third.Leaf.VerifyHostname("192.0.2.1"); err != nil {
-			t.Error(err)
-		}
-		addresses = nil
-		if get() != third {
-			t.Error("another certificate without an address that is gone")
-		}
-	})
-}
-
 // The certificate of the server is reloaded, and a pair that does not fit leaves the last one.
 func TestCertificateFiles(t *testing.T) {
 	dir := t.TempDir()

@@ -2,14 +2,13 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 
 	"k8s.io/klog/v2"
-
-	"slices"
 
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server"
@@ -79,25 +78,25 @@ func (d *Daemon) certificates(ctx context.Context, logger klog.Logger) (auth.Cer
 	if c.TLSCertFile != "" {
 		return auth.CertificateFiles(logger, c.TLSCertFile, c.TLSPrivateKeyFile)
 	}
-	first := d.self.addresses.now(ctx)
+	texts := d.self.addresses.now(ctx)
 	for _, listen := range c.Listen {
 		if address, err := socket.ParseAddress(listen); err == nil {
-			first = append(first, address.Host)
+			texts = append(texts, address.Host)
 		}
 	}
-	certificates, err := auth.SelfSignedCertificates(logger, string(d.node), func() []net.IP {
-		addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
-		for _, text := range slices.Concat(first, d.self.addresses.current()) {
-			if ip := net.ParseIP(text); ip != nil && !ip.IsUnspecified() {
-				addresses = append(addresses, ip)
-			}
+	addresses := []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	for _, text := range texts {
+		if ip := net.ParseIP(text); ip != nil && !ip.IsUnspecified() {
+			addresses = append(addresses, ip)
 		}
-		return addresses
-	})
+	}
+	certificate, err := auth.SelfSigned(string(d.node), addresses)
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate for https: %w", err)
 	}
-	return certificates, nil
+	logger.Info("Made a self-signed certificate for https, because there is no --tls-cert-file; it changes with each start",
+		"sha256", fmt.Sprintf("%x", sha256.Sum256(certificate.Certificate[0])), "notAfter", certificate.Leaf.NotAfter)
+	return func() *tls.Certificate { return certificate }, nil
 }
 
 // serve serves a listener.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,6 +58,9 @@ func serveHTTPS(t *testing.T, limits conn.Limits, change ...func(*Options)) *sec
 	return serveHTTPSWith(t, someAuth{}, limits, change...)
 }
 
+// selfSigned returns one certificate for all servers: to make one takes long.
+var selfSigned = sync.OnceValues(func() (*tls.Certificate, error) { return auth.SelfSigned("node", []net.IP{net.IPv4(127, 0, 0, 1)}) })
+
 // serveHTTPSWith is serveHTTPS with another Auth.
 func serveHTTPSWith(t *testing.T, guarding Auth, limits conn.Limits, change ...func(*Options)) *secured {
 	t.Helper()
@@ -66,7 +70,7 @@ func serveHTTPSWith(t *testing.T, guarding Auth, limits conn.Limits, change ...f
 		copied.Registerer = nil
 		s.server = New(copied)
 	})...)
-	certificate, err := auth.SelfSigned("node", []net.IP{net.IPv4(127, 0, 0, 1)})
+	certificate, err := selfSigned()
 	if err != nil {
 		t.Fatal(err)
 	}
