@@ -20,7 +20,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
-// cgroup2 returns the mount of cgroup v2.
+// cgroup2 returns the mount of cgroup v2. It mounts it until the test ends if the machine has none.
 func cgroup2(t *testing.T) string {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -32,8 +32,12 @@ func cgroup2(t *testing.T) string {
 			return fields[1]
 		}
 	}
-	t.Skip("cgroup v2 is not mounted")
-	return ""
+	dir := t.TempDir()
+	if err := syscall.Mount("cgroup2", dir, "cgroup2", 0, ""); err != nil {
+		t.Skipf("mounting cgroup v2: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
 }
 
 // sweepCgroups removes the cgroups of a test in all hierarchies. Processes that are in them go to the root.
