@@ -107,7 +107,7 @@ func (f *Finder) differs(name types.NamespacedName, uid types.UID) bool {
 // with the right to create pods can create one, with any owner and any managedFields, but the apiserver drops its status. One
 // that podconfigd made never counts, because podconfigd writes its status.
 func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
-	if _, own := pod.Annotations[config.OwnMirrorAnnotationKey]; own || !removed && pod.Status.StartTime == nil {
+	if _, own := pod.Annotations[config.OwnMirrorAnnotationKey]; !removed && (own || pod.Status.StartTime == nil) {
 		return
 	}
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}

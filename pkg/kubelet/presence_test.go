@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
 
@@ -31,6 +32,23 @@ func TestMirrorPodsOfALostKubelet(t *testing.T) {
 		if lost := ready != nil && ready.Status == v1.ConditionUnknown; f.Present() == lost {
 			t.Errorf("the Node says %v: present %t", ready, f.Present())
 		}
+	}
+}
+
+// A mirror pod that is gone shows no kubelet, also if somebody has given it the annotation of podconfigd before.
+func TestAMirrorPodIsGone(t *testing.T) {
+	f := New(Options{Decoder: manifest.NewDecoder("node1"), Presence: PresenceAuto})
+	f.probe(t.Context())
+	mirror := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web-node1", UID: "1", Annotations: map[string]string{v1.MirrorPodAnnotationKey: "u"}},
+		Status:     v1.PodStatus{StartTime: new(metav1.Now())},
+	}
+	if f.MirrorPod(mirror, false); !f.Present() {
+		t.Fatal("a mirror pod of a kubelet shows none")
+	}
+	mirror.Annotations[config.OwnMirrorAnnotationKey] = ""
+	if f.MirrorPod(mirror, true); f.Present() {
+		t.Error("it still shows a kubelet")
 	}
 }
 
