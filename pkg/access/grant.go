@@ -1,14 +1,13 @@
 package access
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"unique"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-
-	"reflect"
 )
 
 // Grant is what a subject may see: the rules that apply to it. It is immutable. A nil Grant is

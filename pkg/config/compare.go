@@ -3,13 +3,12 @@ package config
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
-
-	"reflect"
 )
 
 // localAnnotations are the annotations that the merge sets. It copies them from version
