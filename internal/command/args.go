@@ -45,6 +45,15 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q%s; see %q", args[0], known, cmd.CommandPath()+" --help")
 }
 
+// helpArgs refuses the names of commands that do not exist: cobra prints the help of the one above them.
+func helpArgs(cmd *cobra.Command, args []string) error {
+	found, unknown, err := cmd.Root().Find(args)
+	if err == nil && found.HasAvailableSubCommands() {
+		err = NoArgs(found, unknown)
+	}
+	return err
+}
+
 // AtMostOneArg refuses a second argument, and an empty one. what names the argument in errors.
 func AtMostOneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -31,6 +31,10 @@ func SetUp(root *cobra.Command) {
 		}
 	}
 	addVersionFlag(root)
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = helpArgs
+	}
 }
 
 // Main runs a program until its command ends, or a signal ends it. It returns the exit code.
