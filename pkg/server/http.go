@@ -74,8 +74,6 @@ func (s *Server) handler(readOnly bool) http.Handler {
 			post(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && kubeapi.Has(path):
 			kubeapi.Write(w, r)
-		case rest.OfKubelet(path):
-			rest.NotKubelet(w, r)
 		default:
 			reads.ServeHTTP(w, r)
 		}

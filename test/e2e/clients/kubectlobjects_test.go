@@ -51,14 +51,13 @@ func TestKubectlShowsNodesAndNamespaces(t *testing.T) {
 		})
 	}
 	for args, want := range map[string]string{
-		"get ns nope":              `Error from server (NotFound): namespaces "nope" not found`,
-		"get node nope":            `Error from server (NotFound): nodes "nope" not found`,
-		"get secrets":              `the server doesn't have a resource type "secrets"`,
-		"get services":             `the server doesn't have a resource type "services"`,
-		"get events":               `the server doesn't have a resource type "events"`,
-		"create ns x":              "MethodNotAllowed",
-		"get --raw /stats/summary": "/stats is a path of the kubelet, and podconfigd is no kubelet",
-		"top node":                 "Metrics API not available",
+		"get ns nope":   `Error from server (NotFound): namespaces "nope" not found`,
+		"get node nope": `Error from server (NotFound): nodes "nope" not found`,
+		"get secrets":   `the server doesn't have a resource type "secrets"`,
+		"get services":  `the server doesn't have a resource type "services"`,
+		"get events":    `the server doesn't have a resource type "events"`,
+		"create ns x":   "MethodNotAllowed",
+		"top node":      "Metrics API not available",
 	} {
 		t.Run(args, func(t *testing.T) {
 			if out := fails(t, kubectl, strings.Fields(args)...); !strings.Contains(out, want) {
