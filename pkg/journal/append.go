@@ -84,7 +84,7 @@ func (j *Journal) Append(u config.PodUpdate) {
 	set := j.number(in.pending, pods, nil, now)
 	set.Origin = j.originOf(&u)
 	j.commit(set)
-	in.pending = slices.Delete(in.pending, 0, len(in.pending))
+	in.pending = reuse(in.pending)
 	if in.bookmark != before && (in.bookmark.Ready || before.Restored(u.Source) || in.bookmark.Known() && !before.Known()) {
 		j.announce(now)
 	}

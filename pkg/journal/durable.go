@@ -107,7 +107,7 @@ func (in *intake) load(r *Recovered) {
 		in.names.replace(nil, p, 0)
 		in.uids.replace(nil, p)
 	}
-	in.names.take()
+	in.names.touched = nil
 	in.uids.changes()
 	for _, p := range r.Named {
 		in.names.renumber(p, p.Revision)

@@ -22,16 +22,22 @@ type touchedName struct {
 	object *v1.Pod
 	// first and last are the revisions of the first and the last pod that changed the name.
 	first, last int64
+	// after has replaced before in its row. Both are nil if it did not, or if the name was changed several times.
+	before, after *Pod
 }
 
 // replace replaces before by after at a revision. Either may be nil.
 func (n *names) replace(before, after *Pod, revision int64) {
 	if before != nil && (after == nil || after.name() != before.name()) {
-		n.touched = append(n.touched, touchedName{before.Object, revision, revision})
+		n.touched = append(n.touched, touchedName{object: before.Object, first: revision, last: revision})
 	}
 	if after != nil {
-		n.touched = append(n.touched, touchedName{after.Object, revision, revision})
-		if _, inPlace := n.pods.ReplaceOrInsert(row{after, after}); inPlace {
+		t := touchedName{object: after.Object, first: revision, last: revision}
+		old, inPlace := n.pods.ReplaceOrInsert(row{after, after})
+		if inPlace {
+			t.before, t.after = old.named, after
+		}
+		if n.touched = append(n.touched, t); inPlace {
 			return
 		}
 	}
@@ -58,19 +64,17 @@ func (n *names) renumber(p *Pod, revision int64) *Pod {
 	return r.named
 }
 
-// take returns the names that the current set has changed, each once, and starts the next set.
-func (n *names) take() []touchedName {
-	touched := n.touched
-	n.touched = nil
-	if len(touched) < 2 {
-		return touched
+// once returns the names that the current set has changed, each once.
+func (n *names) once() []touchedName {
+	if len(n.touched) < 2 {
+		return n.touched
 	}
-	at := make(map[types.NamespacedName]int, len(touched))
-	once := touched[:0]
-	for _, t := range touched {
+	at := make(map[types.NamespacedName]int, len(n.touched))
+	once := n.touched[:0]
+	for _, t := range n.touched {
 		name := types.NamespacedName{Namespace: t.object.Namespace, Name: t.object.Name}
 		if i, ok := at[name]; ok {
-			once[i].last = t.last
+			once[i].last, once[i].before, once[i].after = t.last, nil, nil
 			continue
 		}
 		at[name] = len(once)
@@ -86,14 +90,23 @@ type nameChange struct {
 	name types.NamespacedName
 }
 
+// change returns the pod of a name before and after the set. past are the pods before the set.
+func (n *names) change(past *btree.BTree[row], t *touchedName) (before, after *Pod) {
+	r := n.first(n.pods, t.object)
+	if t.after != nil && r.Pod == t.after { // usually
+		return t.before, r.named
+	}
+	return n.first(past, t.object).named, r.named
+}
+
 // changes returns the changes of the names by the set that ends here, and the new head. Each change
 // has its own revision: the revision of the pod that caused it. If another change has this revision
 // already, it is one after head. A name whose new pod has another UID has two changes: the old pod
 // is removed, and the new one is added. past are the pods before the set.
 func (n *names) changes(past *btree.BTree[row], head int64) ([]Change, int64) {
 	all := make([]nameChange, 0, 2) // usually, it is enough
-	for _, t := range n.take() {
-		before, after := n.first(past, t.object).named, n.first(n.pods, t.object).named
+	for _, t := range n.once() {
+		before, after := n.change(past, &t)
 		name := types.NamespacedName{Namespace: t.object.Namespace, Name: t.object.Name}
 		switch {
 		case before == after:
@@ -103,6 +116,7 @@ func (n *names) changes(past *btree.BTree[row], head int64) ([]Change, int64) {
 			all = append(all, nameChange{Change{t.last, before, after}, name})
 		}
 	}
+	n.touched = reuse(n.touched)
 	slices.SortStableFunc(all, func(a, b nameChange) int { return cmp.Compare(a.Revision, b.Revision) })
 	changes, late := make([]Change, 0, len(all)), []nameChange(nil)
 	isLate := map[types.NamespacedName]bool(nil)
@@ -132,6 +146,14 @@ func (n *names) changes(past *btree.BTree[row], head int64) ([]Change, int64) {
 		changes[i].After = n.renumber(c.After, c.Revision)
 	}
 	return changes, head
+}
+
+// reuse empties a list for the next set, or drops it if it is long.
+func reuse[T any](list []T) []T {
+	if cap(list) > 64 {
+		return nil
+	}
+	return slices.Delete(list, 0, len(list))
 }
 
 // uids are the pods by UID, as the current set changes them. The first of a UID counts.
@@ -196,7 +218,7 @@ func (u *uids) changes() (changes []Change) {
 			changes = append(changes, Change{Before: t.before, After: after})
 		}
 	}
-	u.touched = nil
+	u.touched = reuse(u.touched)
 	if len(u.at) > 8 {
 		u.at = make(map[types.UID]struct{}) // clearing a large map takes long
 	}

@@ -89,9 +89,10 @@ func (in *intake) sourceOf(pod *v1.Pod) string {
 func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v1alpha1.Event, now time.Time) *Set {
 	set := &Set{First: in.head + 1, Time: now}
 	for i, u := range updates {
+		pods := make([]*Pod, 2*len(u.Pods))
 		update := &Update{
 			First: in.head + 1, Time: now, Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly, Event: event,
-			Pods: make([]*Pod, len(u.Pods)), Before: make([]*Pod, len(u.Pods)),
+			Pods: pods[:len(u.Pods):len(u.Pods)], Before: pods[len(u.Pods):],
 		}
 		if len(u.Pods) == 0 {
 			in.head++
