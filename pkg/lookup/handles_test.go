@@ -50,6 +50,7 @@ func TestHandles(t *testing.T) {
 	onNode(t, true, func(n *node) {
 		n.serves()
 		n.run(99, fakeProcess{102, cgroupOf("web", appID), [4]int{20, 31, 32, 33}}) // it is younger, and has a smaller PID
+		n.run(90, fakeProcess{90, "/system.slice/crio-conmon-" + appID + ".scope", [4]int{10, 11, 12, 13}})
 		for _, q := range []Query{
 			{ContainerID: appID}, {PID: 101}, {PID: 103}, {Cgroup: cgroupOf("web", appID)}, {MntNS: 31}, {MntNS: 39},
 			{LogPath: "/var/log/pods/default_web_web/app/0.log"}, {Self: true, Client: 103, Connected: time.Now()},
@@ -69,6 +70,12 @@ func TestHandles(t *testing.T) {
 		n.run(104, fakeProcess{904, cgroupOf("web", appID), [4]int{20, 61, 52, 53}}) // it has unshared its mounts
 		n.pass(fresh)
 		n.expectHandles("104 904 /kubepods/podweb/ID 20 61 52 53", Query{ContainerID: appID})
+		n.run(104, fakeProcess{950, cgroupOf("web", appID), [4]int{20, 61, 52, 53}}) // a later process of the container has the PID
+		n.pass(fresh)
+		n.expectHandles("104 950 /kubepods/podweb/ID 20 61 52 53", Query{ContainerID: appID})
+		n.run(104, fakeProcess{950, "/system.slice/ssh.service", [4]int{20, 61, 52, 53}}) // moved
+		n.pass(fresh)
+		n.expectHandles("none", Query{ContainerID: appID})
 	})
 }
 

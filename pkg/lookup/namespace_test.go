@@ -82,6 +82,14 @@ func TestNamespaces(t *testing.T) {
 		n.expect("file web app running", Query{NetNS: 29}) // made in the container
 		n.expect("looking up netns 99: no process in a container has it", Query{NetNS: 99})
 		n.expect("looking up mntns 20: no process in a container has it", Query{MntNS: 20})
+
+		// The order of the processes does not matter. Without a sandbox, no container of several has the namespace.
+		n.exit(100)
+		n.pass(2 * fresh)
+		n.expect("file web", Query{NetNS: 20})
+		n.run(105, fakeProcess{100, cgroupOf("web", sandboxID), [4]int{20, 21, 22, 23}})
+		n.pass(2 * fresh)
+		n.expect("file web - running", Query{NetNS: 20})
 	})
 }
 
@@ -97,7 +105,9 @@ func TestReusedNamespaces(t *testing.T) {
 		n.run(101, fakeProcess{500, cgroupOf("web", appID), [4]int{50, 31, 52, 53}}) // moved
 		n.pass(2 * fresh)
 		n.expect("file web app running", Query{MntNS: 31})
-		n.run(101, fakeProcess{500, cgroupOf("web", appID), [4]int{50, 61, 52, 53}}) // it has unshared its mounts
+		n.run(101, fakeProcess{600, cgroupOf("other", otherID), [4]int{50, 31, 52, 53}}) // another process has PID and namespace
+		n.expect("file other app running", Query{MntNS: 31})
+		n.run(101, fakeProcess{600, cgroupOf("other", otherID), [4]int{50, 61, 52, 53}}) // it has unshared its mounts
 		n.expect("looking up mntns 31: no process in a container has it", Query{MntNS: 31})
 		n.run(101, fakeProcess{501, "/system.slice/ssh.service", [4]int{50, 31, 52, 53}})
 		n.expect("looking up mntns 31: no process in a container has it", Query{MntNS: 31})
