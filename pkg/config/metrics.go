@@ -11,8 +11,8 @@ import (
 // mergeMetrics are the metrics of the merge. The arrays have an element for each operation of
 // the config.
 type mergeMetrics struct {
-	duration         prometheus.Histogram
-	operations, pods [RECONCILE + 1]prometheus.Counter
+	duration prometheus.Histogram
+	pods     [RECONCILE + 1]prometheus.Counter
 }
 
 // Instrument registers the metrics of the merge. It is called before Run. Without it, there are
@@ -20,11 +20,9 @@ type mergeMetrics struct {
 func (c *PodConfig) Instrument(reg prometheus.Registerer) {
 	in := metric.In(reg, "merge")
 	m := &mergeMetrics{duration: in.Histogram("duration_seconds", "Time to merge a set, in seconds.", prometheus.ExponentialBuckets(0.00001, 4, 9))}
-	operations := in.CounterVec("operations_total", "Number of operations that the merge emitted, by operation.", "op")
 	pods := in.CounterVec("pods_total", "Number of pods in the operations that the merge emitted, by operation.", "op")
-	for op := range m.operations {
-		name := PodOperation(op).String()
-		m.operations[op], m.pods[op] = operations.WithLabelValues(name), pods.WithLabelValues(name)
+	for op := range m.pods {
+		m.pods[op] = pods.WithLabelValues(PodOperation(op).String())
 	}
 	c.metrics = m
 }
@@ -36,7 +34,6 @@ func (m *mergeMetrics) merged(started time.Time, updates []PodUpdate) {
 	}
 	m.duration.Observe(time.Since(started).Seconds())
 	for i := range updates {
-		m.operations[updates[i].Op].Inc()
 		m.pods[updates[i].Op].Add(float64(len(updates[i].Pods)))
 	}
 }

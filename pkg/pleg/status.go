@@ -174,12 +174,6 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, g *Generator) *metrics {
 	in := metric.In(reg, "pleg")
-	in.GaugeFunc("last_seen_seconds", "Unix time of the last list of the runtime. 0 before the first.", func() float64 {
-		if last := g.Status().LastRelist; last != nil {
-			return float64(last.UnixNano()) / 1e9
-		}
-		return 0
-	})
 	in.GaugeFunc("healthy", "1 if the runtime answered within --pleg-relist-threshold, else 0.", func() float64 {
 		healthy, _ := g.Healthy()
 		return metric.Bool(healthy)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/metric"
@@ -37,12 +36,10 @@ func (b *board) update(change func(*v1alpha1.APIStatus)) {
 // listed records that a list is complete.
 func (b *board) listed() {
 	now := time.Now()
-	b.metrics.lastList.Set(float64(now.UnixMilli()) / 1000)
 	b.WasRead()
 	b.update(func(status *v1alpha1.APIStatus) {
 		if status.LastList != nil {
 			status.Relists++
-			b.metrics.relists.Inc()
 		}
 		status.LastList = &now
 	})
@@ -55,7 +52,6 @@ func (b *board) watching() {
 		status.Connected = true
 		if b.watched {
 			status.WatchRestarts++
-			b.metrics.restarts.Inc()
 		}
 		b.watched = true
 	})
@@ -68,31 +64,22 @@ func (b *board) watchEnded() {
 }
 
 // event records an event of a watch.
-func (b *board) event(event watch.Event) {
-	b.metrics.events.WithLabelValues(string(event.Type)).Inc()
+func (b *board) event() {
 	now := time.Now()
-	b.metrics.lastEvent.Set(float64(now.UnixMilli()) / 1000)
 	b.WasRead()
 	b.update(func(status *v1alpha1.APIStatus) { status.LastEvent = &now })
 }
 
 type metrics struct {
-	relists, restarts, failures    prometheus.Counter
-	events                         *prometheus.CounterVec
-	connected, lastList, lastEvent prometheus.Gauge
+	failures  prometheus.Counter
+	connected prometheus.Gauge
 }
 
 // newMetrics registers the source's metrics unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	in := metric.In(reg, subsystem)
 	return &metrics{
-		relists:  in.Counter("relists_total", "Lists of the node's pods after the first."),
-		restarts: in.Counter("watch_restarts_total", "Watches after the first."),
-		failures: in.Counter("failures_total", "Failed requests to the apiserver."),
-		events: in.CounterVec("watch_events_total", "Events of watches, by type.", "type",
-			string(watch.Added), string(watch.Modified), string(watch.Deleted), string(watch.Bookmark)),
+		failures:  in.Counter("failures_total", "Failed requests to the apiserver."),
 		connected: in.Gauge("connected", "1 while there is a watch."),
-		lastList:  in.Gauge("last_list_timestamp_seconds", "Unix time of the last complete list."),
-		lastEvent: in.Gauge("last_event_timestamp_seconds", "Unix time of the last event of a watch."),
 	}
 }

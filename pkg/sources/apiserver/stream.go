@@ -152,7 +152,7 @@ func (s *stream) patience() (time.Time, error) {
 
 // received records an event.
 func (s *stream) received(ctx context.Context, event watch.Event) {
-	s.board.event(event)
+	s.board.event()
 	if !s.lists {
 		s.stands = true
 		s.bookmarks = s.bookmarks || event.Type == watch.Bookmark

@@ -74,7 +74,8 @@ type Source struct {
 	decoder *manifest.Decoder
 	fetcher *fetcher
 	board   *board
-	metrics *metrics
+	// decodeDuration is a metric.
+	decodeDuration prometheus.Observer
 
 	pods *podSet
 	sent bool
@@ -106,7 +107,7 @@ func New(opts Options) (*Source, error) {
 	name := cmp.Or(opts.Name, config.HTTPSource)
 	s := &Source{
 		url: opts.URL, name: name, shown: shown, period: cmp.Or(opts.Period, DefaultPeriod), decoder: opts.Decoder,
-		fetcher: newFetcher(target, opts), board: newBoard(name, shown, opts.Registerer), metrics: newMetrics(opts.Registerer),
+		fetcher: newFetcher(target, opts), board: newBoard(name, shown, opts.Registerer), decodeDuration: sources.NewDecodeDuration(opts.Registerer),
 		pods: newPodSet(),
 	}
 	pods := s.restored(opts.Restored)
@@ -177,7 +178,6 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 		}
 		if err != nil {
 			pause := s.pause(&backoff, answer)
-			s.metrics.failures.Inc()
 			s.board.Failed(ctx, err, "Failed to read the manifest URL, keeping its last pods", "retryIn", pause.Round(time.Millisecond))
 			timer.Reset(pause)
 			continue
@@ -196,13 +196,12 @@ func (s *Source) pause(backoff *wait.Backoff, failed answer) time.Duration {
 // take applies the answer, and sends the set if it changed. It remembers the answer only if this
 // succeeds.
 func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.SourceSet) error {
-	s.metrics.decodes.Inc()
 	started := time.Now()
 	changed, unusable, err := s.decode(ctx, answer)
 	if unusable != nil {
 		return sources.Because(sources.ReasonInvalid, unusable)
 	}
-	s.metrics.decodeDuration.Observe(time.Since(started).Seconds())
+	s.decodeDuration.Observe(time.Since(started).Seconds())
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

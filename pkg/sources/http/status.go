@@ -37,18 +37,3 @@ func (b *board) succeeded(ctx context.Context) {
 	b.Update(func(status *v1alpha1.SourceStatus) { status.HTTP.LastSuccess = &now })
 	b.Succeeded(ctx, "The manifest URL can be read again")
 }
-
-type metrics struct {
-	decodes, failures prometheus.Counter
-	decodeDuration    prometheus.Observer
-}
-
-// newMetrics registers the source's metrics unless reg is nil.
-func newMetrics(reg prometheus.Registerer) *metrics {
-	in := metric.In(reg, subsystem)
-	return &metrics{
-		decodes:        in.Counter("decodes_total", "Answers that were decoded."),
-		failures:       in.Counter("failures_total", "Failed requests."),
-		decodeDuration: sources.NewDecodeDuration(reg),
-	}
-}
