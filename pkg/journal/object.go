@@ -240,14 +240,14 @@ func (j *Journal) Objects(kind Kind, at int64) ([]*Object, int64, error) {
 			return nil, 0, err
 		}
 	}
-	past, within, revision, err := j.past(at)
+	p, err := j.past(at)
 	switch {
 	case err != nil:
 		return nil, 0, err
-	case within != nil:
-		revision = within.First - 1
+	case p.within != nil:
+		p.revision = p.within.First - 1
 	}
-	return past.objects.all(kind), revision, nil
+	return p.objects.all(kind), p.revision, nil
 }
 
 // Object returns the current object of the name, or nil.

@@ -61,42 +61,49 @@ func (j *Journal) Shown() Shown {
 // revision. 0 means the newest revision. The error is a CompactedError if the journal no
 // longer has the revision.
 func (j *Journal) Named(at int64) ([]*Pod, int64, error) {
-	past, within, revision, err := j.past(at)
+	p, err := j.past(at)
 	switch {
 	case err != nil:
 		return nil, 0, err
-	case within != nil:
-		return past.namedWithin(within, revision), revision, nil
+	case p.within != nil:
+		return p.namedWithin(p.within, p.revision), p.revision, nil
 	}
-	return past.byName(), revision, nil
+	return p.byName(), p.revision, nil
 }
 
 // At returns all pods as they were after a set, in the order of BySource. The error is a
 // CompactedError if the set has left the ring.
 func (j *Journal) At(revision int64) ([]*Pod, error) {
-	past, _, _, err := j.past(revision)
+	p, err := j.past(revision)
 	if err != nil {
 		return nil, err
 	}
-	return past.bySource(), nil
+	return p.bySource(), nil
 }
 
-// past returns the table at a revision, and the revision; 0 means the newest revision. If the revision is within a set,
-// the table is that before the set.
-func (j *Journal) past(at int64) (past *table, within *Set, revision int64, err error) {
+// past is a table at a revision. If the revision is within a set, the table is that before the set.
+type past struct {
+	*table
+
+	within   *Set
+	revision int64
+}
+
+// past returns the table at a revision; 0 means the newest revision.
+func (j *Journal) past(at int64) (past, error) {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
-	revision = cmp.Or(at, j.table.revision)
+	revision := cmp.Or(at, j.table.revision)
 	if err := j.goneLocked(revision); err != nil {
-		return nil, nil, 0, err
+		return past{}, err
 	}
 	i := j.searchLocked(revision)
 	if i == j.ring.len() {
-		return j.table, nil, revision, nil
+		return past{j.table, nil, revision}, nil
 	}
 	set := j.ring.at(i)
-	if revision >= set.First {
-		within = set
+	if revision < set.First {
+		return past{set.before, nil, revision}, nil
 	}
-	return set.before, within, revision, nil
+	return past{set.before, set, revision}, nil
 }

@@ -22,7 +22,7 @@ import (
 
 // kernfsHandle is the type of the file handles of cgroups, which have the ID of the cgroup.
 //
-// Linux: include/linux/exportfs.h FILEID_KERNFS.
+// Linux: FILEID_KERNFS of enum fid_type.
 const kernfsHandle = 0xfe
 
 // errNoCgroup2 means that the machine has no hierarchy of cgroup v2, the only one whose cgroups have IDs.

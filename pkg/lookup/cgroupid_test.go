@@ -97,7 +97,7 @@ func TestCgroupIDs(t *testing.T) {
 func TestWaitForAReading(t *testing.T) {
 	onNode(t, false, func(n *node) {
 		reads := 0
-		p := newPaced(func() int { reads++; time.Sleep(time.Second); return reads })
+		p := newPaced(func() int { reads++; <-time.After(time.Second); return reads })
 		ctx, cancel := context.WithCancelCause(n.t.Context())
 		read := func(at time.Time, patient bool) int {
 			n.t.Helper()

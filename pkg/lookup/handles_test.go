@@ -291,7 +291,7 @@ func TestHandlesByView(t *testing.T) {
 			{LogPath: "default_web_web/app/0.log"}:           "web",
 		} {
 			answer, err := n.Find(n.t.Context(), scope, &q)
-			got := ""
+			var got string
 			switch {
 			case err != nil:
 				got = err.Error()

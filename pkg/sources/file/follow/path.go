@@ -15,7 +15,7 @@ const Single = "."
 // UID.
 func Clean(path string) string {
 	volume := filepath.VolumeName(path) // nothing, except on Windows
-	if clean := strings.TrimRight(path, "/"+string(filepath.Separator)); clean != volume {
+	if clean := strings.TrimRightFunc(path, func(r rune) bool { return r == '/' || r == filepath.Separator }); clean != volume {
 		return clean
 	}
 	return volume + string(filepath.Separator)
