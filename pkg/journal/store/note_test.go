@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -127,26 +128,45 @@ func TestANoteWhileNothingIsStored(t *testing.T) {
 	})
 }
 
-// A journal that is damaged after its first header still has the note.
+// A journal whose segments are all damaged still has the note, as long as a header with it can be read.
 func TestANoteOfADamagedJournal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		files := newMemFS()
-		p, recovered := start(t, options(files))
-		m := newModel(1, recovered)
-		p.log.Remember("note")
-		manySets(p, m)
-		p.end()
-		for name, data := range files.files {
-			if strings.HasSuffix(name, segmentSuffix) {
-				(*data)[len(*data)/2] ^= 1
-			}
-		}
-		p, again := start(t, options(files))
-		p.end()
-		if again.Note != "note" || len(again.Problems) == 0 {
-			t.Errorf("%q, %v", again.Note, again.Problems)
-		}
-	})
+	for name, at := range map[string]func(afterHeader int64, size int) int64{
+		"in the middle":    func(_ int64, size int) int64 { return int64(size / 2) },
+		"in each snapshot": func(afterHeader int64, _ int) int64 { return afterHeader },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				files := newMemFS()
+				p, recovered := start(t, options(files))
+				m := newModel(1, recovered)
+				p.log.Remember("note")
+				manySets(p, m)
+				p.end()
+				p, recovered = start(t, options(files)) // its segment has the note in its header
+				m.begin(recovered)
+				p.append(m.set())
+				p.end()
+				for name, data := range files.files {
+					dir, base := filepath.Split(name)
+					number, aside, ok := segmentNumber(base)
+					if !ok || aside {
+						continue
+					}
+					_, r, err := openSegment(files, dir, number, base)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_ = r.file.Close() // only read
+					(*data)[at(r.offset, len(*data))] ^= 1
+				}
+				p, again := start(t, options(files))
+				p.end()
+				if again.Note != "note" || len(again.Problems) == 0 {
+					t.Errorf("%q, %v", again.Note, again.Problems)
+				}
+			})
+		})
+	}
 }
 
 // At random, notes and sets are stored, writes fail, and processes are killed. A start that has a set also has the note
