@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/podconfigd/podconfigd/internal/jsonfields"
-
 	"go.yaml.in/yaml/v3"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/podconfigd/podconfigd/internal/jsonfields"
 	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/internal/similar"

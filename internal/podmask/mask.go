@@ -16,10 +16,9 @@ import (
 	"strings"
 	"unique"
 
-	"github.com/podconfigd/podconfigd/internal/jsonfields"
-
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/podconfigd/podconfigd/internal/jsonfields"
 	"github.com/podconfigd/podconfigd/internal/similar"
 )
 

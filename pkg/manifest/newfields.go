@@ -6,12 +6,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/podconfigd/podconfigd/internal/jsonfields"
-
 	v1 "k8s.io/api/core/v1"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 
+	"github.com/podconfigd/podconfigd/internal/jsonfields"
 	"github.com/podconfigd/podconfigd/internal/located"
 )
 
