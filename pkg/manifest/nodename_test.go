@@ -7,14 +7,14 @@ import (
 )
 
 func TestNodeName(t *testing.T) {
-	for override, want := range map[string]string{"n1": "n1", " Node-1.Example \n": "node-1.example", "10.0.0.1": "10.0.0.1"} {
-		if name, err := NodeName(override); string(name) != want || err != nil {
-			t.Errorf("%q: got %q, %v, want %q", override, name, err, want)
+	for _, valid := range [][2]string{{"n1", "n1"}, {" Node-1.Example \n", "node-1.example"}, {"10.0.0.1", "10.0.0.1"}} {
+		if name, err := NodeName(valid[0]); string(name) != valid[1] || err != nil {
+			t.Errorf("%q: got %q, %v, want %q", valid[0], name, err, valid[1])
 		}
 	}
-	for override, want := range map[string]string{" ": "the node name is empty", "a b": `invalid node name "a b": a lowercase RFC 1123 subdomain`, "a_b": `invalid node name "a_b"`} {
-		if name, err := NodeName(override); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "--hostname-override") {
-			t.Errorf("%q: got %q, %v, want %q, and no flag, which is set", override, name, err, want)
+	for _, wrong := range [][2]string{{" ", "the node name is empty"}, {"a b", `invalid node name "a b": a lowercase RFC 1123 subdomain`}, {"a_b", `invalid node name "a_b"`}} {
+		if name, err := NodeName(wrong[0]); err == nil || !strings.HasPrefix(err.Error(), wrong[1]) || strings.Contains(err.Error(), "--hostname-override") {
+			t.Errorf("%q: got %q, %v, want %q, and no flag, which is set", wrong[0], name, err, wrong[1])
 		}
 	}
 }
