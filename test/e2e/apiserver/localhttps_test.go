@@ -140,7 +140,7 @@ func TestFaultsOfHTTPS(t *testing.T) {
 		t.Run(flags, func(t *testing.T) {
 			args := append([]string{"--pod-manifest-path", dir, "--socket", filepath.Join(dir, "s")}, strings.Fields(flags)...)
 			ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
-			out, err := exec.CommandContext(ctx, e2e.Ctl, args...).CombinedOutput()
+			out, err := exec.CommandContext(ctx, e2e.Binary, args...).CombinedOutput()
 			cancel()
 			if err == nil || !strings.Contains(string(out), want) {
 				t.Errorf("%s: %v, %s, want %s", flags, err, out, want)
