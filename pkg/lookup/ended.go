@@ -235,14 +235,16 @@ func (p *endedPod) version() version {
 	return version{Pod: journal.NewPod(p.source, p.object()).At(p.revision), ended: &p.at}
 }
 
-// lastState returns the container with an ID as the last status of a pod that ended has it, with the UID of the pod; nil if there
-// is none.
-func (p *pods) lastState(id string) (*v1alpha1.LookupContainer, types.UID) {
+// lastState returns a container as the last status of its pod has it, if the pod ended; otherwise nil. uid is the UID of the pod:
+// the one that the cgroup names, or else that of the pod that ended. A container of another pod than the cgroup names does not
+// count: the client may not see that pod.
+func (p *pods) lastState(c CgroupContainer) (last *v1alpha1.LookupContainer, uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	id := c.ID
 	e := p.ended.byContainer[maphash.String(p.ended.seed, id)]
-	if e == nil {
-		return nil, ""
+	if e == nil || c.PodUID != "" && c.PodUID != e.uid {
+		return nil, c.PodUID
 	}
 	for _, s := range containerStatuses(&e.object().Status) {
 		if bare(s.ContainerID) == id {
@@ -253,7 +255,7 @@ func (p *pods) lastState(id string) (*v1alpha1.LookupContainer, types.UID) {
 			return lastOf(&s), e.uid
 		}
 	}
-	return nil, ""
+	return nil, c.PodUID
 }
 
 // lastOfLog returns the container of a log as the last status of a pod that ended has it; nil if there is none.

@@ -47,7 +47,8 @@ func TestContainersOfThePodsThatEnded(t *testing.T) {
 		n.expect("api other ended app exited 3 ended", Query{Cgroup: "/kubepods/podother/" + id, Wait: time.Second})
 		n.expect("api web ended app exited 3 ended", Query{LogPath: "/var/log/pods/default_web_web/app/3.log"})
 		n.expect("api web ended app ?", Query{LogPath: "/var/log/pods/default_web_web/app/1.log"})
-		n.deliver(config.ADD, "api", web) // it is back
+		n.expect("api web ended - ?", Query{Cgroup: "/kubepods/podweb/" + id}) // the container is of another pod
+		n.deliver(config.ADD, "api", web)                                      // it is back
 		n.expect("looking up container c1: the container runtime does not have it", Query{ContainerID: "c1"})
 		n.deliver(config.REMOVE, "api", web)
 		n.expect("api web ended app exited 3 ended", Query{ContainerID: "c1"})

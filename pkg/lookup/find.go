@@ -118,10 +118,7 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 		}
 	}
 	for _, c := range containers[:known] {
-		last, uid := l.pods.lastState(c.ID)
-		if c.PodUID != "" {
-			uid = c.PodUID
-		}
+		last, uid := l.pods.lastState(c)
 		if uid == "" {
 			continue
 		}

@@ -46,7 +46,7 @@ type signature struct {
 	mode  fs.FileMode
 }
 
-// inode is what only Linux tells of a file. On other platforms, it is empty.
+// inode is what podconfigd reads of a file only on Linux. On other platforms, it is empty.
 type inode struct {
 	dev, ino uint64
 	ctime    time.Time
