@@ -111,7 +111,7 @@ func (p *page) reloads() {
 	}
 }
 
-// reloads are the parts of the daemon that take changes while it runs, with what happens.
+// reloads are the groups of options that take changes while the daemon runs, with what happens.
 var reloads = []struct{ part, text string }{
 	{"sources", "Sources are added, removed and changed: [sources.md](sources.md#change-sources-while-podconfigd-runs)."},
 	{"podsAPI", "podconfigd connects to the kubelet again. With another path, it forgets the statuses that it got."},

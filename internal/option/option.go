@@ -31,7 +31,7 @@ type Option struct {
 	Min, Max string
 	// Values are all values of a closed set.
 	Values []string
-	// Reload is the part of the daemon that takes a change while it runs; empty if none does.
+	// Reload groups the options that a part of the daemon takes while it runs; empty if none does.
 	Reload string
 }
 

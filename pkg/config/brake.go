@@ -91,6 +91,9 @@ func (c *PodConfig) LimitRemovals(limit RemovalLimit) { c.removalLimit = limit }
 // merged. The error is the cause of the context.
 func (c *PodConfig) SetRemovalLimit(ctx context.Context, limit RemovalLimit) error {
 	return c.calls.Do(ctx, func(ctx context.Context) error {
+		if limit == c.removalLimit {
+			return nil // a set that is within it waits until it is due
+		}
 		c.removalLimit = limit
 		for _, source := range c.Sources() {
 			held := c.heldSet(source)

@@ -140,7 +140,7 @@ func TestSetsOfAReplacedSourceAreDropped(t *testing.T) {
 	})
 }
 
-// A held set that is within the new limit is merged at once.
+// A held set that is within the new limit is merged at once. The same limit again merges none that waits until it is due.
 func TestALimitThatChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, next := running(t)
@@ -164,8 +164,17 @@ func TestALimitThatChanges(t *testing.T) {
 		expectUpdates(t, next)
 		set("2")
 		expectUpdates(t, next, "REMOVE file b c")
+		sets <- SourceSet{Pods: []*v1.Pod{pod("a", "a"), pod("b", "b"), pod("c", "c")}}
+		expectUpdates(t, next, "ADD file b c")
+		sets <- SourceSet{}
+		sets <- SourceSet{Pods: []*v1.Pod{pod("a", "a"), pod("b", "b")}}
+		expectUpdates(t, next)
+		set("2")
+		expectUpdates(t, next)
+		set("1")
+		expectUpdates(t, next, "REMOVE file c")
 		set("")
 		sets <- SourceSet{}
-		expectUpdates(t, next, "REMOVE file a")
+		expectUpdates(t, next, "REMOVE file a b")
 	})
 }

@@ -145,9 +145,12 @@ func (c *Config) warnOfNames(logger klog.Logger, policy *access.Policy) {
 	}
 }
 
-// setAccess replaces the access rules while the daemon runs. The rules are valid.
-func (d *Daemon) setAccess(logger klog.Logger, rules []access.Rule) {
-	policy := access.NewPolicy(rules)
+// applyAccess replaces the access rules while the daemon runs, if they differ.
+func (d *Daemon) applyAccess(logger klog.Logger, c *Config) {
+	policy := access.NewPolicy(c.rules())
+	if policy.Fingerprint() == access.NewPolicy(d.current.rules()).Fingerprint() {
+		return
+	}
 	d.config.warnOfNames(logger, policy)
 	file := d.state.servedRules()
 	report := func(err error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/version"
@@ -111,9 +112,29 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 // required are the parts that each daemon has.
 func (d *Daemon) required(find *lookup.Lookup) []part {
 	return []part{
-		{name: "merge", run: d.podConfig.Run},
 		{
-			name:   sourcesPart,
+			name: "sources that end", // new rules must not show their pods, nor a new limit apply their held sets
+			apply: func(ctx context.Context, c *Config) error {
+				if err := d.sources.retire(ctx, c.specs()); err != nil {
+					return err
+				}
+				return d.journal.WaitSources(ctx, c.sources())
+			},
+		},
+		{
+			name: "server",
+			apply: func(ctx context.Context, c *Config) error {
+				d.applyAccess(klog.FromContext(ctx), c)
+				d.server.SetLimits(c.limits()) // each source has descriptors that connections never take
+				return nil
+			},
+		},
+		{
+			name: "merge", run: d.podConfig.Run,
+			apply: func(ctx context.Context, c *Config) error { return d.podConfig.SetRemovalLimit(ctx, c.removalLimit()) },
+		},
+		{
+			name:   "sources", // after the server: a new one must not be shown to those who may not see it
 			status: d.nameProblem,
 			run: func(ctx context.Context) error {
 				if d.config.waiting != "" {
@@ -125,6 +146,10 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 					d.kubelet.Ask(ctx)
 				})
 			},
+			apply: func(ctx context.Context, c *Config) error {
+				d.kubelet.SetIgnoring(len(c.IgnoreManifests) > 0)
+				return d.sources.begin(ctx, c.specs())
+			},
 			ready: []server.Check{{Name: "sources", Check: d.checkSources}},
 		},
 		{name: "kubelet", run: d.kubelet.Run, status: func(status *v1alpha1.Status) {
@@ -132,8 +157,8 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 			d.kubelet.Compare(status)
 		}},
 		{
-			name: journalPart, run: d.journal.Run,
-			reload: reloaded(func(c *Config) { d.journal.SetLimits(int(*c.JournalMaxUpdates), *c.JournalMaxBytes) }),
+			name: "journal", run: d.journal.Run,
+			apply: applied(func(c *Config) { d.journal.SetLimits(int(*c.JournalMaxUpdates), *c.JournalMaxBytes) }),
 		},
 		{name: "node", run: d.self.run},
 		{
@@ -142,13 +167,13 @@ func (d *Daemon) required(find *lookup.Lookup) []part {
 			status: d.addressProblem,
 		},
 		{
-			name: loopPart,
+			name: "loop",
 			run: func(ctx context.Context) error {
 				d.podsAPI.Ask(ctx)
 				d.self.addresses.ask(ctx) // the statuses have them
 				return d.loop.Run(ctx, d.podConfig.Updates())
 			},
-			reload: func(ctx context.Context, c *Config) error {
+			apply: func(ctx context.Context, c *Config) error {
 				return d.loop.SetSyncFrequency(ctx, c.SyncFrequency.Duration)
 			},
 		},

@@ -60,14 +60,14 @@ func newRuntime(c *Config, registry prometheus.Registerer, changed func()) (*run
 // part returns the part that follows the runtime.
 func (r *runtime) part() part {
 	return part{
-		name: plegPart,
+		name: "pleg",
 		run: func(ctx context.Context) error {
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() error { return r.generator.Run(ctx) })
 			group.Go(func() error { return r.recorder.Run(ctx) })
 			return group.Wait()
 		},
-		reload: func(ctx context.Context, c *Config) error {
+		apply: func(ctx context.Context, c *Config) error {
 			r.generator.SetPeriods(ctx, c.PLEGRelistPeriod.Duration, c.PLEGRelistThreshold.Duration)
 			return nil
 		},

@@ -47,7 +47,7 @@ type Daemon struct {
 	server  *server.Server
 	// notifier is nil without a service manager.
 	notifier *systemd.Notifier
-	// parts are the parts that Run runs, besides the server and the notifier.
+	// parts are the parts that Run runs, besides the server and the notifier. A reload gives them the configuration in this order.
 	parts []part
 
 	state     *state
@@ -116,7 +116,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	stop := ctx
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range d.parts {
-		group.Go(func() error { return p.run(ctx) })
+		if p.run != nil {
+			group.Go(func() error { return p.run(ctx) })
+		}
 	}
 	sockets.serve(ctx, group, d.server)
 	if d.notifier != nil {
@@ -142,23 +144,23 @@ func (d *Daemon) Reloading(ctx context.Context) (done func()) {
 	return d.notifier.Reloading(ctx)
 }
 
-// part is something that the daemon runs. Only what is configured is a part. All fields except name and run are
-// optional.
+// part is something that the daemon runs, or that takes changes of the configuration. Only what is configured is a part. All
+// fields except name are optional.
 type part struct {
-	// name is the name of the part in v1alpha1.Options: an option names the part that takes its changes.
 	name string
 	// run returns when the context is done, or with an error, which ends the daemon.
 	run func(context.Context) error
-	// reload takes a changed configuration while run runs. Its error is the cause of the context.
-	reload func(context.Context, *Config) error
+	// apply takes the configuration after a reload, while the parts run. Most of it is as before: the part compares. Its error is
+	// the cause of the context.
+	apply func(context.Context, *Config) error
 	// status adds the part's own status.
 	status func(*v1alpha1.Status)
 	// ready are checks of /readyz.
 	ready []server.Check
 }
 
-// reloaded returns the reload function of a part that takes a changed configuration without waiting.
-func reloaded(take func(*Config)) func(context.Context, *Config) error {
+// applied returns the apply function of a part that takes a configuration without waiting.
+func applied(take func(*Config)) func(context.Context, *Config) error {
 	return func(_ context.Context, c *Config) error {
 		take(c)
 		return nil

@@ -13,7 +13,7 @@ func (d *Daemon) MaxConnections() int { return d.server.MaxConnections() }
 func (d *Daemon) StopLoop(stop <-chan struct{}, threshold time.Duration) {
 	d.loopThreshold = threshold
 	for i := range d.parts {
-		if run := d.parts[i].run; d.parts[i].name == loopPart {
+		if run := d.parts[i].run; d.parts[i].name == "loop" {
 			d.parts[i].run = func(ctx context.Context) error {
 				until, cancel := context.WithCancel(ctx)
 				defer cancel()

@@ -45,8 +45,8 @@ func (d *Daemon) sourcePods() map[types.UID]podsapi.SourcePod {
 // statusOfKubelet takes the status of pods from the kubelet.
 func (d *Daemon) statusOfKubelet() part {
 	return part{
-		name: podsAPIPart, run: d.podsAPI.Run,
-		reload: reloaded(func(c *Config) { d.podsAPI.Configure(*c.KubeletPodsAPI, c.KubeletPodsAPICheckFrequency.Duration) }),
+		name: "podsAPI", run: d.podsAPI.Run,
+		apply:  applied(func(c *Config) { d.podsAPI.Configure(*c.KubeletPodsAPI, c.KubeletPodsAPICheckFrequency.Duration) }),
 		status: func(status *v1alpha1.Status) { status.Kubelet.PodsAPI = d.podsAPI.Report() },
 	}
 }

@@ -7,28 +7,11 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/klog/v2"
-
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
 )
 
 // ErrNotRunning is returned by Reload after Run has returned.
 var ErrNotRunning = errors.New("the daemon is not running")
-
-// Parts of the daemon that take changes of the configuration while it runs, as Options names them. Those of the
-// sources, the brake, the access rules and the limits depend on each other: apply.
-const (
-	sourcesPart = "sources"
-	brakePart   = "brake"
-	plegPart    = "pleg"
-	loopPart    = "loop"
-	eventsPart  = "events"
-	accessPart  = "access"
-	limitsPart  = "limits"
-	podsAPIPart = "podsAPI"
-	journalPart = "journal"
-	statePart   = "state"
-)
 
 // Reloaded is the result of Reload, in the order of the file.
 type Reloaded struct {
@@ -55,14 +38,19 @@ func (d *Daemon) Reload(ctx context.Context, c *Config) (Reloaded, error) {
 	}
 	var result Reloaded
 	err := d.sources.call(ctx, func(ctx context.Context) error {
-		next, reloaded, parts := d.current.merged(&to)
+		next, reloaded := d.current.merged(&to)
 		if len(reloaded.NeedRestart) > 0 { // for example the only source left
 			if err := next.Validate(); err != nil {
 				return fmt.Errorf("the changes need a restart, because they depend on %s: %w", listed(reloaded.NeedRestart), err)
 			}
 		}
-		if err := d.apply(ctx, &next, parts); err != nil {
-			return err
+		for _, p := range d.parts {
+			if p.apply == nil {
+				continue
+			}
+			if err := p.apply(ctx, &next); err != nil {
+				return err
+			}
 		}
 		d.current, result = next, reloaded
 		d.onDisk.differ(reloaded.NeedRestart)
@@ -113,8 +101,8 @@ func (c *onDisk) problems() (problems []string) {
 }
 
 // merged returns the configuration with the changes to c that can be made now.
-func (c *Config) merged(to *Config) (next Config, reloaded Reloaded, parts map[string]bool) {
-	next, parts = *c, make(map[string]bool)
+func (c *Config) merged(to *Config) (next Config, reloaded Reloaded) {
+	next = *c
 	for i := range v1alpha1.Options {
 		o := &v1alpha1.Options[i]
 		switch name := FieldName(o.Path); {
@@ -122,12 +110,11 @@ func (c *Config) merged(to *Config) (next Config, reloaded Reloaded, parts map[s
 		case o.Reload == "":
 			reloaded.NeedRestart = append(reloaded.NeedRestart, name)
 		default:
-			parts[o.Reload] = true
 			reloaded.Changed = append(reloaded.Changed, name)
 			o.Copy(&next.PodConfigdConfiguration, &to.PodConfigdConfiguration)
 		}
 	}
-	return next, reloaded, parts
+	return next, reloaded
 }
 
 // listed returns the fields, by their paths in the config file.
@@ -137,43 +124,4 @@ func listed(names []FieldName) string {
 		paths[i] = string(name)
 	}
 	return strings.Join(paths, ", ")
-}
-
-// apply makes the changes of the parts, in the goroutine of sources.run. Its error is the cause
-// of the context.
-func (d *Daemon) apply(ctx context.Context, c *Config, parts map[string]bool) error {
-	specs := c.specs()
-	if parts[sourcesPart] { // first: new rules must not show the pods of a source that ends, nor a new limit apply its held set
-		if err := d.sources.retire(ctx, specs); err != nil {
-			return err
-		}
-		if err := d.journal.WaitSources(ctx, c.sources()); err != nil {
-			return err
-		}
-	}
-	if parts[accessPart] {
-		d.setAccess(klog.FromContext(ctx), c.rules())
-	}
-	if parts[brakePart] {
-		if err := d.podConfig.SetRemovalLimit(ctx, c.removalLimit()); err != nil {
-			return err
-		}
-	}
-	if parts[limitsPart] || parts[sourcesPart] { // each source has descriptors that connections never take
-		d.server.SetLimits(c.limits())
-	}
-	if parts[sourcesPart] { // after the rules: a new source must not be shown to those who may not see it
-		d.kubelet.SetIgnoring(len(c.IgnoreManifests) > 0)
-		if err := d.sources.begin(ctx, specs); err != nil {
-			return err
-		}
-	}
-	for _, p := range d.parts {
-		if parts[p.name] && p.reload != nil {
-			if err := p.reload(ctx, c); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

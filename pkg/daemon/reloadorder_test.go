@@ -53,6 +53,28 @@ func TestReloadRemovesASourceBeforeItsRule(t *testing.T) {
 	}
 }
 
+// Rules that stay are not replaced: no stream is asked whether it can go on, and nothing is written.
+func TestReloadKeepsTheRules(t *testing.T) {
+	r := configured(t)
+	r.config.StateDir = filepath.Join(r.dir, "state")
+	r.config.Access = []configapi.AccessRule{{Sources: []string{"file"}, View: "full"}}
+	r.run()
+	before, err := client.New(*r.config.Socket).Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.config.SyncFrequency = every(time.Hour)
+	r.reload("syncFrequency")
+	if after, err := client.New(*r.config.Socket).Status(t.Context()); err != nil || after.Revision != before.Revision {
+		t.Errorf("%v, revision %d, before %d", err, after.Revision, before.Revision)
+	}
+	r.config.Access[0].View = "metadata"
+	r.reload("access")
+	if after, err := client.New(*r.config.Socket).Status(t.Context()); err != nil || after.Revision == before.Revision {
+		t.Errorf("%v, revision %d stays with other rules", err, after.Revision)
+	}
+}
+
 // A set that the removal brake holds is of the configuration in which it was read. With another
 // URL, it can't be applied any more: not by a release, and not by a greater limit.
 func TestReloadDropsAHeldSet(t *testing.T) {

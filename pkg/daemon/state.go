@@ -98,8 +98,8 @@ func (s *state) parts() []part {
 		return nil
 	}
 	return []part{{
-		name: statePart, run: s.log.Run, status: s.status, ready: []server.Check{{Name: "state", Check: s.check}},
-		reload: reloaded(func(c *Config) { s.log.SetLimits(c.StateMaxAge.Duration, *c.StateMaxBytes) }),
+		name: "state", run: s.log.Run, status: s.status, ready: []server.Check{{Name: "state", Check: s.check}},
+		apply: applied(func(c *Config) { s.log.SetLimits(c.StateMaxAge.Duration, *c.StateMaxBytes) }),
 	}}
 }
 

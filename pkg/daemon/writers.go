@@ -35,12 +35,12 @@ func (d *Daemon) eventWriter(poster *apiserver.Poster, registry prometheus.Regis
 		QPS: int(*c.EventRecordQPS), Burst: int(*c.EventBurst), Registerer: registry,
 	})
 	return part{
-		name: eventsPart,
+		name: "events",
 		run: func(ctx context.Context) error {
 			defer poster.Close()
 			return recorder.Run(ctx)
 		},
-		reload: reloaded(func(c *Config) { recorder.SetLimits(int(*c.EventRecordQPS), int(*c.EventBurst)) }),
+		apply: applied(func(c *Config) { recorder.SetLimits(int(*c.EventRecordQPS), int(*c.EventBurst)) }),
 	}
 }
 

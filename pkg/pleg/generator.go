@@ -138,6 +138,9 @@ func (g *Generator) full() bool { return len(g.queue) >= g.most }
 func (g *Generator) SetPeriods(ctx context.Context, period, threshold time.Duration) {
 	g.do(ctx, func() {
 		next := Options{RelistPeriod: period, RelistThreshold: threshold}.withDefaults()
+		if next.RelistPeriod == g.opts.RelistPeriod && next.RelistThreshold == g.opts.RelistThreshold {
+			return // the next list is due as before
+		}
 		g.opts.RelistPeriod, g.opts.RelistThreshold, g.opts.CallTimeout = next.RelistPeriod, next.RelistThreshold, next.CallTimeout
 		if g.timer != nil && !g.relisting {
 			g.schedule()

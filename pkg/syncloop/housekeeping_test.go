@@ -77,7 +77,7 @@ func TestNoOrphansBeforeAnAddedSourceIsSeen(t *testing.T) {
 	})
 }
 
-// With a shorter frequency, a pod is not due at the end of the long one.
+// With a shorter frequency, a pod is not due at the end of the long one. With the same, it is due as before.
 func TestSetSyncFrequency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := run(t, "file")
@@ -86,8 +86,14 @@ func TestSetSyncFrequency(t *testing.T) {
 		}
 		h.send(config.ADD, "file", "a")
 		pass(time.Hour)
-		if n := len(h.syncs["a"]); n > 0 {
-			t.Errorf("%d syncs within an hour", n)
+		due := h.loop.queue.due["a"]
+		for range 100 {
+			if err := h.loop.SetSyncFrequency(t.Context(), 24*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(h.syncs["a"]); n > 0 || !h.loop.queue.due["a"].Equal(due) {
+			t.Errorf("%d syncs within an hour, the next one at %v, not %v", n, h.loop.queue.due["a"], due)
 		}
 		if err := h.loop.SetSyncFrequency(t.Context(), 10*time.Second); err != nil {
 			t.Fatal(err)

@@ -38,6 +38,9 @@ func (q *syncQueue) wait() time.Duration {
 
 // setPeriod changes the period. No pod is due later than it is with the new one.
 func (q *syncQueue) setPeriod(period time.Duration, now time.Time) {
+	if period == q.period {
+		return
+	}
 	q.period = period
 	for uid, at := range q.due {
 		if next := now.Add(q.wait()); next.Before(at) {

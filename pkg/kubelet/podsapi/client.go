@@ -156,7 +156,11 @@ func (c *Client) Enabled() bool {
 func (c *Client) Configure(path string, interval time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.next = new(newSettings(path, interval))
+	next := newSettings(path, interval)
+	if c.next == nil && next == c.settings {
+		return // the session goes on
+	}
+	c.next = &next
 	if c.end != nil {
 		c.end(errConfigured)
 	}

@@ -251,6 +251,12 @@ func TestConfigure(t *testing.T) {
 	if status, _ := c.Status("one"); status != nil || len(lists) > 0 {
 		t.Errorf("%+v is still there, %d lists", status, len(lists))
 	}
+	c.Configure(other, time.Hour) // the session goes on
+	c.mu.Lock()
+	if c.next != nil {
+		t.Error("the same settings are taken again")
+	}
+	c.mu.Unlock()
 	c.Configure(other, 10*time.Millisecond)
 	if uid := <-lists; uid != "other" {
 		t.Errorf("%s is asked", uid)
