@@ -58,12 +58,22 @@ func (r *reloader) run(ctx context.Context, d *daemon.Daemon) {
 		case <-ctx.Done():
 			return
 		case <-r.hups:
-			r.pending, r.refused = nil, false
-			loaded, err := r.load()
-			r.reload(ctx, d, loaded, err)
+			r.signaled(ctx, d)
 		case <-ticker.C:
 			r.follow(ctx, d)
 		}
+	}
+}
+
+// signaled loads all files. If those of the kubelet alone can't be used either, they are refused until they change.
+func (r *reloader) signaled(ctx context.Context, d *daemon.Daemon) {
+	r.pending, r.refused = nil, false
+	loaded, err := r.load()
+	if r.reload(ctx, d, loaded, err) {
+		return
+	}
+	if next, err := r.loaded.Follow(); next != nil && (err != nil || next.Check() != nil) {
+		r.pending, r.refused = next, true
 	}
 }
 
