@@ -120,11 +120,11 @@ type LookupQuery struct {
 	// Self selects the client, which must be on a unix socket.
 	Self bool
 
-	// StartTime is the start time of the process of PID: field 22 of /proc/PID/stat. If
-	// another process has the PID now, it is not found. 0 accepts any process.
+	// StartTime is the start time of the process of PID: field 22 of /proc/PID/stat. A process
+	// that has ended is found if it was the first one of a container. 0 accepts any process.
 	StartTime uint64
-	// At requires PodIP, and selects the pods that had the IP at that time: in the format of RFC 3339, or a period before now,
-	// as in -10m. It is empty for now.
+	// At requires PodIP or PID, and selects the pods that had the IP, or the process that had the PID, at that time: in the
+	// format of RFC 3339, or a period before now, as in -10m. It is empty for now.
 	At string
 	// Wait is how long the daemon waits for the container and its pod, at most a minute. It
 	// answers as soon as it knows both.

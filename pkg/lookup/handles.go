@@ -70,15 +70,20 @@ func (l *Lookup) heldBy(all *processes, id string) *handles {
 	if h, ok := known.(*handles); ok && time.Since(h.read) < fresh {
 		return h
 	}
-	found := slices.DeleteFunc(slices.Clone(all.byContainer[id]), func(p process) bool { return !l.isOf(p, id) })
-	slices.SortFunc(found, func(a, b process) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)) })
-	for _, p := range found {
+	for _, p := range l.ofContainer(all, id) {
 		if h := l.readHandles(p, id); h != nil {
 			all.handles.Store(id, h)
 			return h
 		}
 	}
 	return nil
+}
+
+// ofContainer returns the processes of a container, the first one first.
+func (l *Lookup) ofContainer(all *processes, id string) []process {
+	found := slices.DeleteFunc(slices.Clone(all.byContainer[id]), func(p process) bool { return !l.isOf(p, id) })
+	slices.SortFunc(found, func(a, b process) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)) })
+	return found
 }
 
 // isOf reports whether a process is in a container that its cgroup names. A container that may write below its own cgroup can

@@ -52,8 +52,9 @@ type Lookup struct {
 	proc    string
 	// logLinks is the directory of the links to logs.
 	logLinks string
-	// processes has the processes in containers, and cgroups finds cgroups by ID.
+	// processes has the processes in containers, firsts the first ones also after their end, and cgroups finds cgroups by ID.
 	processes *paced[*processes]
+	firsts    firsts
 	cgroups   *cgroupTree
 	by        func(ctx context.Context, uid types.UID) (map[string]string, error)
 	// past reads the log, and loaded is closed when it has.
@@ -70,11 +71,13 @@ func New(opts Options) *Lookup {
 	if opts.LogLinks == "" {
 		opts.LogLinks = "/var/log/containers"
 	}
-	return &Lookup{
+	l := &Lookup{
 		journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal, newEnded(opts.Retention, opts.MaxEnded)), proc: opts.Proc,
 		logLinks: opts.LogLinks, by: opts.StatusBy, past: opts.Past, loaded: make(chan struct{}), wholePod: opts.WholePod,
-		processes: newPaced(func() *processes { return readProcesses(opts.Proc) }), cgroups: newCgroupTree(opts.Proc),
+		cgroups: newCgroupTree(opts.Proc),
 	}
+	l.processes = newPaced(l.readProcesses)
+	return l
 }
 
 // Run follows the journal until the context is done, and returns the cause of the context.
@@ -117,6 +120,11 @@ func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alph
 	if err := l.addHandles(ctx, found.answer); err != nil {
 		return nil, err
 	}
+	if t.first.pid != 0 && len(found.answer.Pods) > 0 {
+		if c := found.answer.Pods[0].Container; c != nil {
+			c.PID, c.StartTime = t.first.pid, t.first.start
+		}
+	}
 	if err := l.addWhole(ctx, scope, q, found.answer); err != nil {
 		return nil, err
 	}
@@ -154,6 +162,8 @@ type target struct {
 	log *logFile
 	// containers are the containers that a cgroup names, the outermost first. The runtime has at most one of them.
 	containers []CgroupContainer
+	// first is the process that the query selects if it has ended: the first one of the container.
+	first started
 	// members are the containers that the cgroups of the processes in a namespace name.
 	members [][]CgroupContainer
 	// host is the kind of the namespace if it is the host's; otherwise empty. hostUnknown is true if it is not known which

@@ -14,27 +14,32 @@ import (
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
-// process adds to the target the containers that the cgroup of the process names.
-func (l *Lookup) process(q *Query, pid int64, t *target) error {
+// process adds to the target the containers that the cgroup of the process names. A query with a start time or a time can
+// select a process that has ended.
+func (l *Lookup) process(q *Query, t *target) error {
+	pid := q.PID
+	if q.Self {
+		pid = int64(q.Client)
+	}
 	d, err := openProcess(l.proc, strconv.FormatInt(pid, 10))
-	if err != nil {
-		return notRead(t.what, err)
+	if err == nil {
+		defer d.close()
+		err = d.isSelected(q)
 	}
-	defer d.close()
-	if q.StartTime != 0 || q.Self {
-		start, err := d.start()
-		switch {
-		case err != nil:
-			return notRead(t.what, err)
-		case q.Self && start > startedAt(q.Connected):
-			return notFound(t.what, "it has ended, and another process has its PID")
-		case !q.Self && start != q.StartTime:
-			return notFound(t.what, fmt.Sprintf("it started at %d, not at %d: the process has ended, and another one has its PID", start, q.StartTime))
+	var cgroup string
+	if err == nil {
+		cgroup, err = d.cgroup()
+	}
+	switch hasEnded := errors.Is(err, errAnother) || isGone(err); {
+	case hasEnded && (q.StartTime != 0 || !q.At.IsZero()):
+		if l.endedProcess(q, t) {
+			return nil
 		}
-	}
-	cgroup, err := d.cgroup()
-	if err != nil {
-		return notRead(t.what, err)
+		return notFound(t.what, shown(err)+" (of processes that have ended, podconfigd knows only the first one of a container, if a lookup has read it)")
+	case hasEnded:
+		return notFound(t.what, shown(err))
+	case err != nil:
+		return unavailable(t.what, err)
 	}
 	if t.containers = ParseCgroup(cgroup); len(t.containers) == 0 {
 		return notFound(t.what, "it runs in no container: its cgroup is "+shownCgroup(cgroup))
@@ -42,24 +47,49 @@ func (l *Lookup) process(q *Query, pid int64, t *target) error {
 	return nil
 }
 
-// notRead answers a query for a process that can't be read.
-func notRead(what string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-		return notFound(what, "there is no such process in the PID namespace of podconfigd")
+// errAnother means that a process has the PID that a query selects, but started at another time.
+var errAnother = errors.New("it has ended, and another process has its PID")
+
+// isSelected returns an error if the process is not the one that a query selects.
+func (d processDir) isSelected(q *Query) error {
+	if q.StartTime == 0 && q.At.IsZero() && !q.Self {
+		return nil
 	}
-	return unavailable(what, err)
+	start, err := d.start()
+	switch {
+	case err != nil:
+		return err
+	case q.Self && start > startedAt(q.Connected):
+		return errAnother
+	case q.StartTime != 0 && start != q.StartTime:
+		return fmt.Errorf("%w: that one started at %d, not at %d", errAnother, start, q.StartTime)
+	case !q.At.IsZero() && start > startedAt(q.At):
+		return fmt.Errorf("%w: that one started later", errAnother)
+	}
+	return nil
+}
+
+// isGone reports whether a process could not be read because it has ended.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) }
+
+// shown returns what the answer says of a process that has ended.
+func shown(err error) string {
+	if isGone(err) {
+		return "there is no such process in the PID namespace of podconfigd"
+	}
+	return err.Error()
 }
 
 // ticks is how many clock ticks a second has for programs.
 const ticks = 100
 
-// startedAt returns the start time of a process that starts at a time, in clock ticks after boot.
+// startedAt returns the start time of a process that starts at a time, in clock ticks after boot; 0 before the boot.
 func startedAt(at time.Time) uint64 {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
 		return 0 // no kernel is without this clock
 	}
-	return uint64((time.Duration(now.Nano()) - time.Since(at)) / (time.Second / ticks))
+	return uint64(max(0, time.Duration(now.Nano())-time.Since(at)) / (time.Second / ticks))
 }
 
 // shownCgroup returns what an error shows of the cgroups of a process: the longest path.

@@ -38,14 +38,14 @@ type Query struct {
 	Client    int32
 	Connected time.Time
 
-	// StartTime is the start time of the process, in clock ticks after boot: field 22 of /proc/PID/stat. A process with
-	// another start time is not found. 0 matches any.
+	// StartTime is the start time of the process, in clock ticks after boot: field 22 of /proc/PID/stat. A process that has
+	// ended is found if it was the first one of a container. 0 matches any.
 	StartTime uint64
 	// Wait is how long to wait for an answer, at most.
 	Wait time.Duration
 	// Pods adds the whole pods to the answer.
 	Pods bool
-	// At selects the pods that had the IP at that time; zero for now.
+	// At selects the pods that had the IP, or the process that had the PID, at that time; zero for now.
 	At time.Time
 }
 
@@ -129,8 +129,8 @@ func (q *Query) Validate() []Fault {
 	if q.StartTime != 0 && target != "pid" {
 		fail("startTime", errors.New("requires pid"))
 	}
-	if !q.At.IsZero() && target != "podIP" {
-		fail("at", errors.New("requires podIP"))
+	if !q.At.IsZero() && target != "podIP" && target != "pid" {
+		fail("at", errors.New("requires podIP or pid"))
 	}
 	if q.Wait < 0 || q.Wait > MaxWait {
 		fail("wait", fmt.Errorf("%v is not a wait: expected 0s to %v", q.Wait, MaxWait))

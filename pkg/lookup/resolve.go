@@ -109,7 +109,7 @@ func had(pod *v1.Pod, at time.Time) bool {
 			last = t.FinishedAt.Time
 		}
 	}
-	return last.IsZero() || !at.After(last)
+	return !isOver(last, at)
 }
 
 // mirror returns the mirror pod whose status is the best that is known of a pod; nil if there is none with an IP, or if the

@@ -38,10 +38,8 @@ func (l *Lookup) target(ctx context.Context, q *Query) (*target, error) {
 		return t, l.withLog(q.LogPath, t)
 	case q.CgroupID != 0:
 		return t, l.withCgroupID(ctx, q.CgroupID, t)
-	case q.Self:
-		return t, l.process(q, int64(q.Client), t)
-	case q.PID != 0:
-		return t, l.process(q, q.PID, t)
+	case q.Self, q.PID != 0:
+		return t, l.process(q, t)
 	default:
 		return t, l.inNamespace(ctx, q.namespace(), t)
 	}

@@ -22,7 +22,7 @@ type Found struct {
 	Namespace, Name string
 	// Since is the time at which the pod was first recorded.
 	Since time.Time
-	// Container is the container. FindPod does not set it.
+	// Container is the container. If it has ended, FinishedAt is set. FindPod does not set it.
 	Container Container
 	// Started is when the container started. FindPod does not set it.
 	Started time.Time
@@ -44,7 +44,11 @@ func (g *Generator) FindContainer(id string) (Found, bool) {
 	r := g.records
 	if uid, owned := r.owner[id]; owned {
 		found := r.pods[uid].found()
-		found.Container, found.Started = r.pods[uid].containers[id].Container, r.pods[uid].containers[id].started()
+		k := r.pods[uid].containers[id]
+		found.Container, found.Started = k.Container, k.started()
+		if k.State == StateExited {
+			found.Container.FinishedAt = k.end(k.changed)
+		}
 		return found, true
 	}
 	return g.recent(r.gone[id])

@@ -166,9 +166,10 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 			delete(rec.containers, id)
 			if k := before; r.owner[id] == uid { // otherwise another pod has the ID by now
 				delete(r.owner, id)
+				c.container.FinishedAt = c.container.end(at)
 				r.end(Found{
 					UID: uid, Namespace: rec.namespace, Name: rec.name, Container: c.container,
-					Started: k.started(), Ended: c.container.end(at), removed: at,
+					Started: k.started(), Ended: c.container.FinishedAt, removed: at,
 				})
 			}
 			continue

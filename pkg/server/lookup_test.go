@@ -205,7 +205,7 @@ func TestParametersOfLookup(t *testing.T) {
 		"podIP=10.0.0.1&at=soon":                 `parameter "at": "soon" is not a time that has passed: expected for example -10m or 2026-01-02T15:04:05Z`,
 		"podIP=10.0.0.1&at=10m":                  `parameter "at": "10m" is not a time that has passed`,
 		"podIP=10.0.0.1&at=9999-01-01T00:00:00Z": `parameter "at": "9999-01-01T00:00:00Z" is not a time that has passed`,
-		"podUID=web&at=-10m":                     `parameter "at": requires podIP`,
+		"podUID=web&at=-10m":                     `parameter "at": requires podIP or pid`,
 		"podUID=web&wait=soon":                   `parameter "wait": "soon" is not a wait: expected 0s to 1m0s`,
 		"podUID=web&pods=some":                   `parameter "pods": expected true or false, got "some"`,
 		"podIP=x&pid=x":                          "parameter \"pid\": \"x\" is not a PID: expected 1 to 2147483647\nparameter \"podIP\": \"x\" is not",

@@ -840,16 +840,16 @@ type LookupRequest struct {
 	//	*LookupRequest_LogPath
 	//	*LookupRequest_Self
 	Target isLookupRequest_Target `protobuf_oneof:"target"`
-	// start_time is the start time of the process: field 22 of /proc/PID/stat. If another
-	// process has the PID now, it is not found. 0 accepts any process.
+	// start_time is the start time of the process: field 22 of /proc/PID/stat. A process that has
+	// ended is found if it was the first one of a container. 0 accepts any process.
 	StartTime uint64 `protobuf:"varint,6,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// wait is how long to wait for the container and its pod, at most a minute. The answer
 	// comes as soon as both are known.
 	Wait *durationpb.Duration `protobuf:"bytes,7,opt,name=wait,proto3" json:"wait,omitempty"`
 	// pods requests the whole pods.
 	Pods bool `protobuf:"varint,8,opt,name=pods,proto3" json:"pods,omitempty"`
-	// at requires pod_ip, and selects the pods that had the IP at that time, as far as their
-	// status says.
+	// at requires pod_ip or pid. It selects the pods that had the IP at that time, as far as their
+	// status says, or the process that had the PID, if it runs or was the first one of a container.
 	At            *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=at,proto3" json:"at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -59,7 +59,7 @@ An argument that is none of these can also be a pod, as NAME or NAMESPACE/NAME. 
 static pod can be that in its manifest, without the name of the node. An exact name wins.
 
 Containers and pods that ended are known for an hour, or what --ended-pods-retention of the daemon says.
-Then STATE has when they ended. --at shows which pod had an IP at a time.`,
+Then STATE has when they ended. --at shows which pod had an IP or a process at a time.`,
 		Example: `  # Show the pod of a process
   podconfigctl lookup 4711
 
@@ -89,7 +89,7 @@ Then STATE has when they ended. --at shows which pod had an IP at a time.`,
 	flags.CompletePods(cmd, 1)
 	command.CompleteFlag(cmd, "output", "json", "yaml", "name", "wide")
 	command.CompleteFlag(cmd, "by", "pid", "container", "ip", "uid", "cgroup", "pod")
-	cmd.Flags().StringVar(&opts.at, "at", "", "Time at which the pod had the IP: a period before now, as in -10m, or a time, as in 2026-01-02T15:04:05Z. If empty, now.")
+	cmd.Flags().StringVar(&opts.at, "at", "", "Time at which the pod had the IP or the process: a period before now, as in -10m, or a time, as in 2026-01-02T15:04:05Z. If empty, now.")
 	cmd.Flags().DurationVar(&opts.wait, "wait", 0, "Time to wait until the container and its pod are known. 0s to 1m.")
 	return cmd
 }
@@ -106,8 +106,8 @@ func (o *Options) query() (client.LookupQuery, error) {
 	if query.Wait = o.wait; o.wait < 0 || o.wait > maxWait {
 		return client.LookupQuery{}, fmt.Errorf("--wait: %v is not a wait: expected 0s to 1m", o.wait)
 	}
-	if query.At = o.at; o.at != "" && query.PodIP == "" {
-		return client.LookupQuery{}, fmt.Errorf("--at: %q is not an IP: expected one, because only IPs are looked up at a time", o.Pod)
+	if query.At = o.at; o.at != "" && query.PodIP == "" && query.PID == 0 {
+		return client.LookupQuery{}, fmt.Errorf("--at: %q is neither an IP nor a PID: expected one, because only these are looked up at a time", o.Pod)
 	}
 	return query, nil
 }

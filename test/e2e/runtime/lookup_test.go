@@ -5,10 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/client"
@@ -46,8 +51,9 @@ func TestLookup(t *testing.T) {
 			r := components.StartRuntime(t, name)
 			dir := testutil.ShortDir(t)
 			(&e2e.Daemon{Dir: dir}).Mkdir(t)
-			d := e2e.Start(t, dir, "--container-runtime-endpoint", "unix://"+r.Socket, "--node-ip", "192.0.2.7")
-			t.Cleanup(d.Client.CloseIdleConnections)
+			args := []string{"--container-runtime-endpoint", "unix://" + r.Socket, "--node-ip", "192.0.2.7", "--state-dir", filepath.Join(dir, "state")}
+			d := e2e.Start(t, dir, args...)
+			t.Cleanup(func() { d.Client.CloseIdleConnections() })
 			pods := d.Watch(t, client.Options{})
 			e2e.SyncUp(t, pods)
 			d.Put(t, "web", components.Image)
@@ -76,6 +82,13 @@ func TestLookup(t *testing.T) {
 			r.StartContainer(t, c)
 			pid := r.PID(t, c)
 			expect("file default/web-node1 c running", client.LookupQuery{PID: pid})
+			var start uint64
+			testutil.Until(t, "the process is known as the first one of the container", func() bool {
+				_, p := lookup(t, d, client.LookupQuery{PID: pid})
+				start = p.Container.StartTime
+				return p.Container.PID == pid
+			})
+			ran := time.Now().Format(time.RFC3339Nano)
 			expect("file default/web-node1 c running", client.LookupQuery{ContainerID: "containerd://" + c})
 			expect("file default/web-node1  running", client.LookupQuery{PID: r.SandboxPID(t, sandbox)})
 
@@ -104,11 +117,39 @@ func TestLookup(t *testing.T) {
 			})
 			expect(fmt.Sprintf("%d looking up process %d: there is no such process in the PID namespace of podconfigd", http.StatusNotFound, pid),
 				client.LookupQuery{PID: pid})
+			expect("file default/web-node1 c exited", client.LookupQuery{PID: pid, At: ran})
+			expect("file default/web-node1 c exited", client.LookupQuery{PID: pid, StartTime: start})
 			none := fmt.Sprintf("%d looking up container none: the container runtime does not have it", http.StatusNotFound)
 			testutil.Until(t, none, func() bool {
 				got, _ := lookup(t, d, client.LookupQuery{ContainerID: "none", Wait: 3 * time.Second})
 				return got == none
 			})
+
+			// The pod ends with its second container, and podconfigd restarts.
+			c = r.Create(t, sandbox, "web-node1", uid, "c", "pause")
+			r.StartContainer(t, c)
+			testutil.Until(t, "the status has the second container", func() bool {
+				list, err := d.Client.Pods(t.Context())
+				return err == nil && slices.ContainsFunc(list.Items, func(p v1.Pod) bool {
+					s := p.Status.ContainerStatuses
+					return string(p.UID) == uid && len(s) == 1 && s[0].ContainerID == "containerd://"+c
+				})
+			})
+			if err := os.Remove(filepath.Join(dir, "manifests", "web.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			r.RemoveContainer(t, c)
+			ended := func(which string) {
+				t.Helper()
+				testutil.Until(t, which+": the container of the pod that ended is known", func() bool {
+					got, p := lookup(t, d, client.LookupQuery{ContainerID: c})
+					return strings.HasPrefix(got, "file default/web-node1 c ") && p.Ended != nil && p.Container.Name == "c"
+				})
+			}
+			ended("before the restart")
+			d = d.Again(t, func() {}, args...)
+			testutil.Until(t, "podconfigd answers", func() bool { return d.Client.Ping(t.Context()) == nil })
+			ended("after it")
 		})
 	}
 }
