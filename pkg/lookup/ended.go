@@ -1,8 +1,6 @@
 package lookup
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"net/netip"
@@ -11,13 +9,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
-	"github.com/podconfigd/podconfigd/pkg/journal/view"
-	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // MaxRetention is the maximum of Options.Retention.
@@ -58,59 +52,6 @@ func newEnded(retention time.Duration, most int) *ended {
 		byUID: make(map[types.UID]*endedPod), byStatic: make(map[types.UID][]*endedPod),
 		byIP: make(map[netip.Addr][]*endedPod), byContainer: make(map[uint64]*endedPod), seed: maphash.MakeSeed(),
 	}
-}
-
-// reduce returns a pod with the fields that answers have, without its name and UID.
-func reduce(pod *v1.Pod) *v1.Pod {
-	reduced := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels},
-		Spec:       v1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork},
-		Status: v1.PodStatus{
-			Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, PodIPs: pod.Status.PodIPs, StartTime: pod.Status.StartTime,
-			Reason: pod.Status.Reason,
-		},
-	}
-	for _, key := range []string{v1.MirrorPodAnnotationKey, networkStatus} {
-		if value, ok := pod.Annotations[key]; ok {
-			metav1.SetMetaDataAnnotation(&reduced.ObjectMeta, key, value)
-		}
-	}
-	// Answers do not tell apart the three kinds.
-	for _, s := range containerStatuses(&pod.Status) {
-		reduced.Status.ContainerStatuses = append(reduced.Status.ContainerStatuses, v1.ContainerStatus{
-			Name: s.Name, ContainerID: s.ContainerID, RestartCount: s.RestartCount,
-			State:                v1.ContainerState{Running: s.State.Running, Terminated: terminated(s.State.Terminated)},
-			LastTerminationState: v1.ContainerState{Terminated: terminated(s.LastTerminationState.Terminated)},
-		})
-	}
-	return reduced
-}
-
-// terminated returns the state of a container without its message, which can be long.
-func terminated(t *v1.ContainerStateTerminated) *v1.ContainerStateTerminated {
-	if t == nil {
-		return nil
-	}
-	short := *t
-	short.Message = ""
-	return &short
-}
-
-func containerStatuses(status *v1.PodStatus) []v1.ContainerStatus {
-	return slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses)
-}
-
-// containerIDs returns the IDs of the containers that a status has, without the name of the runtime.
-func containerIDs(status *v1.PodStatus) (ids []string) {
-	for _, s := range containerStatuses(status) {
-		if s.ContainerID != "" {
-			ids = append(ids, bare(s.ContainerID))
-		}
-		if t := s.LastTerminationState.Terminated; t != nil && t.ContainerID != "" {
-			ids = append(ids, bare(t.ContainerID))
-		}
-	}
-	return ids
 }
 
 // add adds a pod that was removed at some time. Pods come in any order of these times only after a start.
@@ -233,125 +174,4 @@ func (p *endedPod) object() *v1.Pod {
 // version returns the pod as an answer shows it.
 func (p *endedPod) version() version {
 	return version{Pod: journal.NewPod(p.source, p.object()).At(p.revision), ended: &p.at}
-}
-
-// lastState returns a container as the last status of its pod has it, if the pod ended; otherwise nil. uid is the UID of the pod:
-// the one that the cgroup names, or else that of the pod that ended. A container of another pod than the cgroup names does not
-// count: the client may not see that pod.
-func (p *pods) lastState(c CgroupContainer) (last *v1alpha1.LookupContainer, uid types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	id := c.ID
-	e := p.ended.byContainer[maphash.String(p.ended.seed, id)]
-	if e == nil || c.PodUID != "" && c.PodUID != e.uid {
-		return nil, c.PodUID
-	}
-	for _, s := range containerStatuses(&e.object().Status) {
-		if bare(s.ContainerID) == id {
-			return lastOf(&s), e.uid
-		}
-		if t := s.LastTerminationState.Terminated; t != nil && bare(t.ContainerID) == id {
-			s.RestartCount, s.ContainerID, s.State = max(0, s.RestartCount-1), t.ContainerID, s.LastTerminationState
-			return lastOf(&s), e.uid
-		}
-	}
-	return nil, c.PodUID
-}
-
-// lastOfLog returns the container of a log as the last status of a pod that ended has it; nil if there is none.
-func (p *pods) lastOfLog(log *logFile) *v1alpha1.LookupContainer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range []*endedPod{p.ended.ofUID(log.uid), p.ended.mirrorOf(log.uid, log.pod.String())} {
-		if e == nil {
-			continue
-		}
-		for _, s := range containerStatuses(&e.object().Status) {
-			if s.Name == log.container && int(s.RestartCount) == log.restarts && s.ContainerID != "" {
-				return lastOf(&s)
-			}
-		}
-	}
-	return nil
-}
-
-func lastOf(s *v1.ContainerStatus) *v1alpha1.LookupContainer {
-	c := &v1alpha1.LookupContainer{ID: bare(s.ContainerID), Name: s.Name, Restarts: int(s.RestartCount), State: pleg.StateUnknown.String()}
-	switch t, r := s.State.Terminated, s.State.Running; {
-	case t != nil:
-		c.State, c.ExitCode = pleg.StateExited.String(), &t.ExitCode
-		if !t.StartedAt.IsZero() {
-			c.Started = &t.StartedAt.Time
-		}
-		if !t.FinishedAt.IsZero() {
-			c.Ended = &t.FinishedAt.Time
-		}
-	case r != nil && !r.StartedAt.IsZero():
-		c.Started = &r.StartedAt.Time
-	}
-	return c
-}
-
-// load adds the pods that ended before the start.
-func (l *Lookup) load(ctx context.Context) {
-	defer close(l.loaded)
-	if l.past == nil {
-		return
-	}
-	l.pods.sync()
-	for pod, at := range l.past(time.Now().Add(-l.pods.ended.retention)) {
-		if ctx.Err() != nil {
-			return
-		}
-		l.pods.addPast(pod, at)
-	}
-}
-
-func (p *pods) addPast(pod *journal.Pod, at time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.syncLocked()
-	uid := pod.Object.UID
-	if before := p.ended.ofUID(uid); p.byUID[uid] == nil && (before == nil || before.at.Before(at)) {
-		p.ended.add(pod, at)
-	}
-}
-
-// isLoading reports whether pods that ended before the start may be missing.
-func (l *Lookup) isLoading() bool {
-	select {
-	case <-l.loaded:
-		return false
-	default:
-		return l.past != nil
-	}
-}
-
-// errNoLog is why an answer has not the whole pod.
-var errNoLog = errors.New("it has ended, and only a log has whole pods that ended: start podconfigd with --state-dir")
-
-// addWhole adds to the answer the whole pods that ended, from the log. The error is the cause of the context.
-func (l *Lookup) addWhole(ctx context.Context, scope *view.Scope, q *Query, answer *v1alpha1.Lookup) error {
-	for i := range answer.Pods {
-		p := &answer.Pods[i]
-		if !q.Pods || p.Ended == nil || p.Source == "" {
-			continue
-		}
-		err := errNoLog
-		if l.wholePod != nil {
-			var pod *journal.Pod
-			if pod, err = l.wholePod(ctx, types.UID(p.UID), *p.Ended); err == nil {
-				if pod = scope.See(pod); pod != nil {
-					p.Pod = whole(pod.Object)
-				}
-			}
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			p.PodMissing = err.Error()
-		}
-	}
-	return nil
 }

@@ -1,0 +1,123 @@
+package lookup
+
+import (
+	"hash/maphash"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// reduce returns a pod with the fields that answers have, without its name and UID.
+func reduce(pod *v1.Pod) *v1.Pod {
+	reduced := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels},
+		Spec:       v1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork},
+		Status: v1.PodStatus{
+			Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, PodIPs: pod.Status.PodIPs, StartTime: pod.Status.StartTime,
+			Reason: pod.Status.Reason,
+		},
+	}
+	for _, key := range []string{v1.MirrorPodAnnotationKey, networkStatus} {
+		if value, ok := pod.Annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&reduced.ObjectMeta, key, value)
+		}
+	}
+	// Answers do not tell apart the three kinds.
+	for _, s := range containerStatuses(&pod.Status) {
+		reduced.Status.ContainerStatuses = append(reduced.Status.ContainerStatuses, v1.ContainerStatus{
+			Name: s.Name, ContainerID: s.ContainerID, RestartCount: s.RestartCount,
+			State:                v1.ContainerState{Running: s.State.Running, Terminated: terminated(s.State.Terminated)},
+			LastTerminationState: v1.ContainerState{Terminated: terminated(s.LastTerminationState.Terminated)},
+		})
+	}
+	return reduced
+}
+
+// terminated returns the state of a container without its message, which can be long.
+func terminated(t *v1.ContainerStateTerminated) *v1.ContainerStateTerminated {
+	if t == nil {
+		return nil
+	}
+	short := *t
+	short.Message = ""
+	return &short
+}
+
+func containerStatuses(status *v1.PodStatus) []v1.ContainerStatus {
+	return slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses)
+}
+
+// containerIDs returns the IDs of the containers that a status has, without the name of the runtime.
+func containerIDs(status *v1.PodStatus) (ids []string) {
+	for _, s := range containerStatuses(status) {
+		if s.ContainerID != "" {
+			ids = append(ids, bare(s.ContainerID))
+		}
+		if t := s.LastTerminationState.Terminated; t != nil && t.ContainerID != "" {
+			ids = append(ids, bare(t.ContainerID))
+		}
+	}
+	return ids
+}
+
+// lastState returns a container as the last status of its pod has it, if the pod ended; otherwise nil. uid is the UID of the pod:
+// the one that the cgroup names, or else that of the pod that ended. A container of another pod than the cgroup names does not
+// count: the client may not see that pod.
+func (p *pods) lastState(c CgroupContainer) (last *v1alpha1.LookupContainer, uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := c.ID
+	e := p.ended.byContainer[maphash.String(p.ended.seed, id)]
+	if e == nil || c.PodUID != "" && c.PodUID != e.uid {
+		return nil, c.PodUID
+	}
+	for _, s := range containerStatuses(&e.object().Status) {
+		if bare(s.ContainerID) == id {
+			return lastOf(&s), e.uid
+		}
+		if t := s.LastTerminationState.Terminated; t != nil && bare(t.ContainerID) == id {
+			s.RestartCount, s.ContainerID, s.State = max(0, s.RestartCount-1), t.ContainerID, s.LastTerminationState
+			return lastOf(&s), e.uid
+		}
+	}
+	return nil, c.PodUID
+}
+
+// lastOfLog returns the container of a log as the last status of a pod that ended has it; nil if there is none.
+func (p *pods) lastOfLog(log *logFile) *v1alpha1.LookupContainer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range []*endedPod{p.ended.ofUID(log.uid), p.ended.mirrorOf(log.uid, log.pod.String())} {
+		if e == nil {
+			continue
+		}
+		for _, s := range containerStatuses(&e.object().Status) {
+			if s.Name == log.container && int(s.RestartCount) == log.restarts && s.ContainerID != "" {
+				return lastOf(&s)
+			}
+		}
+	}
+	return nil
+}
+
+func lastOf(s *v1.ContainerStatus) *v1alpha1.LookupContainer {
+	c := &v1alpha1.LookupContainer{ID: bare(s.ContainerID), Name: s.Name, Restarts: int(s.RestartCount), State: pleg.StateUnknown.String()}
+	switch t, r := s.State.Terminated, s.State.Running; {
+	case t != nil:
+		c.State, c.ExitCode = pleg.StateExited.String(), &t.ExitCode
+		if !t.StartedAt.IsZero() {
+			c.Started = &t.StartedAt.Time
+		}
+		if !t.FinishedAt.IsZero() {
+			c.Ended = &t.FinishedAt.Time
+		}
+	case r != nil && !r.StartedAt.IsZero():
+		c.Started = &r.StartedAt.Time
+	}
+	return c
+}

@@ -1,0 +1,77 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+)
+
+// load adds the pods that ended before the start.
+func (l *Lookup) load(ctx context.Context) {
+	defer close(l.loaded)
+	if l.past == nil {
+		return
+	}
+	l.pods.sync()
+	for pod, at := range l.past(time.Now().Add(-l.pods.ended.retention)) {
+		if ctx.Err() != nil {
+			return
+		}
+		l.pods.addPast(pod, at)
+	}
+}
+
+func (p *pods) addPast(pod *journal.Pod, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.syncLocked()
+	uid := pod.Object.UID
+	if before := p.ended.ofUID(uid); p.byUID[uid] == nil && (before == nil || before.at.Before(at)) {
+		p.ended.add(pod, at)
+	}
+}
+
+// isLoading reports whether pods that ended before the start may be missing.
+func (l *Lookup) isLoading() bool {
+	select {
+	case <-l.loaded:
+		return false
+	default:
+		return l.past != nil
+	}
+}
+
+// errNoLog is why an answer has not the whole pod.
+var errNoLog = errors.New("it has ended, and only a log has whole pods that ended: start podconfigd with --state-dir")
+
+// addWhole adds to the answer the whole pods that ended, from the log. The error is the cause of the context.
+func (l *Lookup) addWhole(ctx context.Context, scope *view.Scope, q *Query, answer *v1alpha1.Lookup) error {
+	for i := range answer.Pods {
+		p := &answer.Pods[i]
+		if !q.Pods || p.Ended == nil || p.Source == "" {
+			continue
+		}
+		err := errNoLog
+		if l.wholePod != nil {
+			var pod *journal.Pod
+			if pod, err = l.wholePod(ctx, types.UID(p.UID), *p.Ended); err == nil {
+				if pod = scope.See(pod); pod != nil {
+					p.Pod = whole(pod.Object)
+				}
+			}
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			p.PodMissing = err.Error()
+		}
+	}
+	return nil
+}
