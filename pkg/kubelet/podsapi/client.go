@@ -39,8 +39,6 @@ const (
 	lastRetry   = 500 * time.Millisecond
 	absentRetry = 5 * time.Second
 	steady      = 10 * time.Second
-	// excessRetry is the wait after the kubelet gave too much.
-	excessRetry = 30 * time.Second
 	// awayAfter is how long the kubelet may not answer before it counts as away.
 	awayAfter = 2 * time.Second
 )
@@ -212,7 +210,7 @@ func (c *Client) Changed() []types.UID { return c.statuses.take() }
 func (c *Client) Status(uid types.UID) (status *v1.PodStatus, live bool) {
 	c.statuses.mu.Lock()
 	defer c.statuses.mu.Unlock()
-	if e := c.statuses.pods[uid]; e != nil && !c.statuses.refused {
+	if e := c.statuses.pods[uid]; e != nil {
 		status = e.status
 	}
 	return status, c.statuses.live
@@ -241,23 +239,12 @@ func (c *Client) Run(ctx context.Context) error {
 		if !c.absent(err) {
 			wait = min(wait, lastRetry)
 		}
-		wait = pause(wait, time.Since(began), err)
+		if time.Since(began) >= steady {
+			wait = 0
+		}
 		_ = await.For(session, wait)
 		wait = min(max(firstRetry, 2*wait), absentRetry)
 	}
-}
-
-// pause returns how long to wait before the next connection. lasted is how long the last connection stood, err is why it
-// failed, and wait is the wait after several failures. If the kubelet gave too much, it will probably give too much again,
-// at the same cost.
-func pause(wait, lasted time.Duration, err error) time.Duration {
-	switch {
-	case errors.Is(err, errTooMuch):
-		return excessRetry
-	case lasted >= steady:
-		return 0
-	}
-	return wait
 }
 
 // goneAway is called awayAfter after the connection ended.

@@ -64,60 +64,10 @@ func TestUnknownEvents(t *testing.T) {
 		return nil
 	}}
 	c := k.run(t, time.Hour, func(*Client) {})
-	testutil.Until(t, "the Client has the pod after them", func() bool { pods, _, _ := c.statuses.count(); return pods == 1 })
+	testutil.Until(t, "the Client has the pod after them", func() bool { pods, _ := c.statuses.count(); return pods == 1 })
 	if watches := prometheustest.ToFloat64(c.metrics.connections); watches != 1 {
 		t.Errorf("%v watches", watches)
 	}
-}
-
-// TestTooMuch: a kubelet that gives other pods without end does not take all memory, and a text without end is cut.
-func TestTooMuch(t *testing.T) {
-	const limit = 64 << 10
-	for name, kind := range map[string]podsv1alpha1.EventType{"at_the_beginning": podsv1alpha1.EventType_ADDED, "later": podsv1alpha1.EventType_DELETED} {
-		t.Run(name, func(t *testing.T) {
-			k := &badKubelet{watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
-				if name == "later" {
-					if err := stream.Send(synced); err != nil {
-						return err
-					}
-				}
-				for i := byte(0); ; i++ {
-					uid := types.UID(strings.Repeat(string('a'+rune(i%26)), 1<<10+int(i)))
-					if err := stream.Send(event(t, kind, uid)); err != nil {
-						return err
-					}
-				}
-			}}
-			c := k.run(t, time.Hour, func(c *Client) { c.statuses.limit = limit })
-			testutil.Until(t, "the Client refuses it", func() bool { return c.Report().LastError == errTooMuch.Error() })
-			c.statuses.mu.Lock()
-			defer c.statuses.mu.Unlock()
-			if c.statuses.size > limit+4<<10 {
-				t.Errorf("%d bytes are kept", c.statuses.size)
-			}
-		})
-	}
-	t.Run("in_answers", func(t *testing.T) {
-		k := &badKubelet{
-			watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
-				_ = stream.Send(synced)
-				_ = stream.Send(event(t, podsv1alpha1.EventType_DELETED, "a"))
-				<-stream.Context().Done()
-				return nil
-			},
-			get: func(uid types.UID) *podsv1alpha1.GetPodResponse {
-				pod := v1.Pod{Status: v1.PodStatus{Message: strings.Repeat("m", limit), StartTime: new(metav1.Unix(1, 0))}}
-				pod.UID = uid
-				data, err := pod.Marshal()
-				if err != nil {
-					t.Error(err)
-				}
-				return &podsv1alpha1.GetPodResponse{Pod: data}
-			},
-		}
-		c := k.run(t, time.Hour, func(c *Client) { c.statuses.limit = limit })
-		testutil.Until(t, "the Client refuses it", func() bool { return c.Report().LastError == errTooMuch.Error() })
-	})
 }
 
 // TestLargeAnswer: an answer that gRPC refuses is not requested again and again, as after a refusal of the kubelet.
@@ -495,56 +445,4 @@ func podFor(t *testing.T, uid types.UID) *pod {
 		t.Fatal(err)
 	}
 	return &p
-}
-
-// TestLargeStatus leaves out a status that takes too much memory, also one that is small while it is encoded.
-func TestLargeStatus(t *testing.T) {
-	mounts := func(n int) []v1.ContainerStatus {
-		return []v1.ContainerStatus{{VolumeMounts: make([]v1.VolumeMountStatus, n)}}
-	}
-	for name, test := range map[string]struct {
-		status v1.PodStatus
-		large  bool
-	}{
-		"usual":      {v1.PodStatus{Conditions: make([]v1.PodCondition, 100), ContainerStatuses: mounts(1000)}, false},
-		"a_text":     {v1.PodStatus{Message: strings.Repeat("m", maxStatus+1)}, true},
-		"conditions": {v1.PodStatus{Conditions: make([]v1.PodCondition, maxElements)}, true},
-		"mounts":     {v1.PodStatus{ContainerStatuses: mounts(maxStatus / 40)}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := New(Options{})
-			take := func(status v1.PodStatus) {
-				t.Helper()
-				status.StartTime = new(metav1.Unix(1, 0))
-				object := v1.Pod{Status: status}
-				object.Namespace, object.Name, object.UID = "n", "a", "a"
-				data, err := object.Marshal()
-				if err != nil {
-					t.Fatal(err)
-				}
-				p, err := decode(data)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err = c.statuses.answer(&p, 0); err != nil {
-					t.Fatal(err)
-				}
-			}
-			take(v1.PodStatus{Message: "small"})
-			c.setConnected(t.Context())
-			take(test.status)
-			status, _ := c.Status("a")
-			r := c.Report()
-			if large := strings.HasSuffix(r.LastError, "is not used: n/a"); large != test.large || (status == nil) != large || r.Statuses != map[bool]int{true: 0, false: 1}[large] {
-				t.Errorf("large %t, %+v", large, r)
-			}
-			if size := c.statuses.size; size > maxStatus+4<<10 {
-				t.Errorf("%d bytes are kept", size)
-			}
-			take(v1.PodStatus{Message: "small"})
-			if status, _ := c.Status("a"); status == nil || c.Report().LastError != "" {
-				t.Errorf("%v, %+v", status, c.Report())
-			}
-		})
-	}
 }

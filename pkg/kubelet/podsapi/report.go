@@ -2,9 +2,7 @@ package podsapi
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,12 +30,7 @@ func (c *Client) Report() *v1alpha1.KubeletPodsAPI {
 	if !since.IsZero() {
 		r.Since = new(since)
 	}
-	var large []types.NamespacedName
-	r.Pods, r.Statuses, large = c.statuses.count()
-	if r.Connected && len(large) > 0 {
-		r.LastError = printable.Cut(fmt.Sprintf("the status of %d pods takes more than %d MiB of memory, and is not used: %s",
-			len(large), maxStatus>>20, strings.Join(texts(large), ", ")), maxText)
-	}
+	r.Pods, r.Statuses = c.statuses.count()
 	toKubelet, toSources := c.unknown()
 	r.UnknownToKubelet, r.UnknownToSources = texts(toKubelet), texts(toSources)
 	return r
@@ -71,19 +64,16 @@ func (c *Client) unknown() (toKubelet, toSources []types.NamespacedName) {
 	return toKubelet, toSources
 }
 
-// count returns the number of pods, and of those with a status, and the pods whose status is too large.
-func (s *statuses) count() (pods, known int, large []types.NamespacedName) {
+// count returns the number of pods, and of those with a status.
+func (s *statuses) count() (pods, known int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.pods {
-		switch {
-		case e.status != nil:
+		if e.status != nil {
 			known++
-		case e.large:
-			large = append(large, e.name)
 		}
 	}
-	return len(s.pods), known, large
+	return len(s.pods), known
 }
 
 // texts returns the first names, in order.

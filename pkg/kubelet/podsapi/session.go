@@ -133,9 +133,6 @@ func (s *session) open(ctx context.Context) (err error) {
 		if err := s.statuses.began(&p, asked, list); err != nil {
 			return err
 		}
-		if err := s.statuses.bounded(); err != nil {
-			return err
-		}
 	}
 }
 
@@ -161,9 +158,6 @@ func (s *session) receive(ctx context.Context) error {
 		}
 		doubt, err := s.statuses.event(&p, event.GetType() == podsv1alpha1.EventType_DELETED)
 		if err != nil {
-			return err
-		}
-		if err := s.statuses.bounded(); err != nil {
 			return err
 		}
 		if doubt {
@@ -247,7 +241,7 @@ func (s *session) list(ctx context.Context) error {
 		}
 	}
 	s.end(asked, list)
-	return s.statuses.bounded()
+	return nil
 }
 
 // end ends a complete list. A kubelet 1.36 that has just started lists only the pods that its sources have given so far. So
@@ -293,7 +287,7 @@ func (s *session) get(ctx context.Context, uid types.UID) error {
 	if doubt {
 		s.doubts.add(uid)
 	}
-	return s.statuses.bounded()
+	return nil
 }
 
 // doubts has the pods in doubt: it is not known which of their statuses is the newest, so GetPod has to decide.

@@ -1,7 +1,6 @@
 package podsapi
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -12,29 +11,16 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
-const (
-	// maxSize is the maximum memory that all statuses take, in bytes.
-	maxSize = 64 << 20
-	// entrySize is about what an entry takes without its status and its names.
-	entrySize = 256
-)
-
-var errTooMuch = fmt.Errorf("the kubelet gave more than %d MiB of statuses, and none is used", maxSize>>20)
-
 // statuses has the last status of each pod that the kubelet has.
 type statuses struct {
 	mu   sync.Mutex // guards what follows
 	pods map[types.UID]*entry
-	// size is the size of all entries, in bytes. limit is maxSize.
-	size, limit int
 	// events counts the events.
 	events uint64
 	// lists counts the complete lists of pods. The initial events of a watch are one list.
 	lists uint64
 	// live is false while the kubelet is away.
 	live bool
-	// refused means that the kubelet gave too much. Until it gives a complete list, no status is used.
-	refused bool
 	// changed has the pods whose change was not passed on yet. due is the timer for the first of them; nil for none.
 	changed map[types.UID]struct{}
 	due     *time.Timer
@@ -45,13 +31,9 @@ type statuses struct {
 type entry struct {
 	name   types.NamespacedName
 	source string
-	// status is nil if the kubelet has not computed one yet, or if it is large. sum is the hash of its encoding.
+	// status is nil if the kubelet has not computed one yet. sum is the hash of its encoding.
 	status *v1.PodStatus
 	sum    uint64
-	// large means that the last status is larger than maxStatus.
-	large bool
-	// size is the size of the entry, in bytes.
-	size int
 	// event is the number of the pod's last event, list the number of the last list with the pod.
 	event, list uint64
 	// first is higher for a pod that was given first later. seen is when the kubelet first saw the pod.
@@ -65,7 +47,7 @@ type entry struct {
 
 func newStatuses() *statuses {
 	return &statuses{
-		pods: make(map[types.UID]*entry), limit: maxSize, changed: make(map[types.UID]struct{}), notices: make(chan struct{}, 1),
+		pods: make(map[types.UID]*entry), changed: make(map[types.UID]struct{}), notices: make(chan struct{}, 1),
 	}
 }
 
@@ -97,14 +79,11 @@ func (s *statuses) event(p *pod, deleted bool) (doubt bool, err error) {
 	if p.sum == e.sum && e.status != nil {
 		return false, nil
 	}
-	status, err := p.read()
+	status, err := p.status()
 	switch {
 	case err != nil:
 		return false, err
-	case status == nil && e.status == nil:
-		e.large = true
-		return false, nil
-	case status == nil, e.large, isPlaceholder(status):
+	case isPlaceholder(status):
 		return true, nil
 	case e.status != nil && podstatus.Compare(e.status, status) != podstatus.Newer:
 		return true, nil
@@ -148,17 +127,15 @@ func (s *statuses) answered(p *pod, asked uint64, first bool) (doubt bool, err e
 	if p.sum == e.sum && e.status != nil {
 		return false, nil
 	}
-	status, err := p.read()
-	if err != nil || status != nil && isPlaceholder(status) {
+	status, err := p.status()
+	if err != nil || isPlaceholder(status) {
 		return false, err
 	}
 	order := podstatus.Newer
-	if e.status != nil && status != nil {
+	if e.status != nil {
 		order = podstatus.Compare(e.status, status)
 	}
 	switch {
-	case e.event > asked && (e.large || status == nil):
-		return true, nil
 	case first && order == podstatus.Older:
 		return false, nil
 	case e.event > asked && order != podstatus.Newer:
@@ -204,7 +181,6 @@ func (s *statuses) entryOf(p *pod) *entry {
 	if e == nil {
 		e = &entry{name: p.name, first: s.events + s.lists, seen: p.seen}
 		s.pods[p.uid] = e
-		s.resize(e, p.entrySize())
 	}
 	e.unlisted = false
 	if p.source != "" { // DELETED has none
@@ -213,69 +189,25 @@ func (s *statuses) entryOf(p *pod) *entry {
 	return e
 }
 
-// entrySize returns the size of an entry without a status.
-func (p *pod) entrySize() int {
-	return entrySize + len(p.uid) + len(p.name.Namespace) + len(p.name.Name)
-}
-
-// read decodes a status. It is nil if it is too large: nothing shows whether it is newer than another.
-func (p *pod) read() (*v1.PodStatus, error) {
-	if p.isLarge() {
-		return nil, nil //nolint:nilnil // there is none that can be used, and nothing is wrong
-	}
-	status, err := p.status()
-	if err != nil || sizeOf(status) > maxStatus {
-		return nil, err
-	}
-	return status, nil
-}
-
-// put replaces the status. If it is nil, the pod has no status until the next one.
+// put replaces the status.
 func (s *statuses) put(p *pod, e *entry, status *v1.PodStatus) {
-	if e.large = status == nil; e.large && e.status == nil {
-		return
-	}
 	e.status, e.sum = status, p.sum
-	s.resize(e, p.entrySize()+sizeOf(status))
 	s.change(p.uid, e)
-}
-
-// resize records the size of an entry.
-func (s *statuses) resize(e *entry, size int) {
-	s.size += size - e.size
-	e.size = size
-}
-
-// bounded forgets all pods, and returns an error, if the kubelet gave too much.
-func (s *statuses) bounded() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.size <= s.limit {
-		return nil
-	}
-	s.refused = true
-	s.removeAll()
-	return errTooMuch
 }
 
 // forget forgets all pods.
 func (s *statuses) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.live, s.refused = false, false
-	s.removeAll()
-	await.Signal(s.notices) // also without pods: Enabled may change
-}
-
-func (s *statuses) removeAll() {
+	s.live = false
 	for uid := range s.pods {
 		s.remove(uid)
 	}
+	await.Signal(s.notices) // also without pods: Enabled may change
 }
 
 func (s *statuses) remove(uid types.UID) {
 	e := s.pods[uid]
-	s.resize(e, 0)
 	delete(s.pods, uid)
 	if e.status != nil {
 		s.changed[uid] = struct{}{}
@@ -287,10 +219,10 @@ func (s *statuses) remove(uid types.UID) {
 func (s *statuses) setLive(live bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.live == live && (!live || !s.refused) {
+	if s.live == live {
 		return
 	}
-	s.live, s.refused = live, s.refused && !live
+	s.live = live
 	for uid, e := range s.pods {
 		s.change(uid, e)
 	}

@@ -1,7 +1,6 @@
 package podsapi
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -83,48 +82,6 @@ func TestWhichStatusCounts(t *testing.T) {
 	answer(encoded(t, "a", "", 0), s.now(), false, "four")
 	if s.missing("uid-of-a", s.now()) || s.message() != "none" || len(s.pods) != 0 {
 		t.Errorf("a pod that is not there is still known: %s", s.message())
-	}
-}
-
-// TestWhichLargeStatusCounts: nothing shows whether a status that is not decoded is newer, so GetPod decides.
-func TestWhichLargeStatusCounts(t *testing.T) {
-	small := encoded(t, "a", "small", 2)
-	large := encoded(t, "a", strings.Repeat("m", maxStatus), 1)
-	for name, test := range map[string]struct {
-		first, event *pod
-		// doubted means that the event leads to doubt, and before is the status then.
-		doubted bool
-		before  string
-		// late is an answer to a request before the event.
-		late *pod
-	}{
-		"a_large_answer_before_an_event":  {encoded(t, "a", "one", 1), small, false, "small", large},
-		"a_small_answer_before_an_event":  {large, large, false, "none", small},
-		"a_large_event_before_an_answer":  {small, large, true, "small", small},
-		"a_small_event_before_an_answer":  {large, small, true, "none", large},
-		"another_answer_before_the_event": {small, large, true, "small", encoded(t, "a", "one", 1)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newStatuses()
-			if _, err := s.answer(test.first, s.now()); err != nil {
-				t.Fatal(err)
-			}
-			asked := s.now()
-			if doubt, err := s.event(test.event, false); err != nil || doubt != test.doubted || s.message() != test.before {
-				t.Errorf("after the event: doubt %t, %v, status %s", doubt, err, s.message())
-			}
-			equal := test.late == test.first && !test.first.isLarge()
-			if doubt, err := s.answer(test.late, asked); err != nil || doubt == equal || s.message() != test.before {
-				t.Errorf("after an older answer: doubt %t, %v, status %s", doubt, err, s.message())
-			}
-			want := "small"
-			if test.event == large {
-				want = "none"
-			}
-			if doubt, err := s.answer(test.event, s.now()); err != nil || doubt || s.message() != want {
-				t.Errorf("after the last answer: doubt %t, %v, status %s", doubt, err, s.message())
-			}
-		})
 	}
 }
 
