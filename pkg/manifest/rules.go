@@ -4,6 +4,7 @@ import (
 	"crypto/md5" //nolint:gosec // older kubelets use it
 	"fmt"
 	"hash"
+	"hash/fnv"
 	"strings"
 	"sync"
 
@@ -31,7 +32,7 @@ func (m Minor) newHash() hash.Hash {
 	if m <= 34 {
 		return md5.New() //nolint:gosec // as the kubelet does
 	}
-	return newFNV128a()
+	return fnv.New128a()
 }
 
 // validationOptions returns the options of the validation. Up to 1.34, the kubelet passes none.
