@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/podconfigd/podconfigd/internal/located"
 )
@@ -48,7 +49,6 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 	}
 	done := alone(data)
 	defer done()
-	data = UTF8(data)
 	t := newText("", data)
 	defer func() {
 		if refused := t.panicked(recover()); refused != nil {
@@ -65,10 +65,10 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 	}
 	var list struct {
 		metav1.TypeMeta
-		Items *rawItems
+		Items *rawItems `json:"items"`
 	}
 	// If this is not a valid PodList, the decoder returns the error.
-	err = json.Unmarshal(raw, &list)
+	strict, err := kjson.UnmarshalStrict(raw, &list, kjson.DisallowDuplicateFields)
 	if errors.Is(err, errTooManyItems) {
 		return nil, errTooManyItems
 	}
@@ -80,12 +80,10 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 		item.Warnings = append(item.Warnings, later...)
 		return func(yield func(Item) bool) { yield(item) }, nil
 	}
-	if err := t.itemsTwice(duplicates); err != nil {
+	if err := t.itemsTwice(strict, duplicates); err != nil {
 		return nil, err
 	}
-	if keys := keysLike(raw, "items"); len(keys) > 1 {
-		return nil, t.refuse(ReasonInvalid, t.At("items", "the list has the keys %s: with a decoder that ignores case, one of them hides the other", strings.Join(keys, " and ")))
-	} else if list.Items == nil || keys[0] != "items" {
+	if list.Items == nil {
 		return nil, t.refuse(ReasonInvalid, t.At("items", "Required value: for no pods, use an empty list"))
 	}
 	return func(yield func(Item) bool) {
@@ -101,40 +99,21 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 	}, nil
 }
 
-// itemsTwice returns an error if a list in YAML has its items twice. The conversion to JSON keeps only the last ones.
-func (t *text) itemsTwice(duplicates located.Findings) error {
-	var line int
-	switch {
-	case utilyaml.IsJSONBuffer(t.Data): // keysLike finds them
-	case len(t.Data) > located.MaxLength:
-		line = secondItems(t.Data)
-	case len(duplicates.Faults()) > 0:
+// itemsTwice returns an error if a list has its items twice: strict has the duplicates of JSON. The conversion of YAML to JSON keeps
+// only the last ones.
+func (t *text) itemsTwice(strict []error, duplicates located.Findings) error {
+	twice := slices.ContainsFunc(strict, func(err error) bool {
+		fault, ok := errors.AsType[kjson.FieldError](err)
+		return ok && fault.FieldPath() == "items"
+	})
+	line := 0
+	if len(duplicates.Faults()) > 0 {
 		line = t.Again("items")
 	}
-	if line == 0 {
+	if !twice && line == 0 {
 		return nil
 	}
 	return t.refuse(ReasonInvalid, Fault{Line: line, Field: "items", Message: "duplicate key: one of the lists hides the other"})
-}
-
-// secondItems returns the line of the second key items that is indented least, or 0. For a large text, a tree of its
-// nodes takes too much memory.
-func secondItems(data []byte) (second int) {
-	number, least := 0, len(data)
-	for line := range bytes.Lines(data) {
-		number++
-		key := bytes.TrimLeft(line, " ")
-		indent := len(line) - len(key)
-		name, _, found := bytes.Cut(key, []byte{':'})
-		switch {
-		case !found || string(bytes.Trim(name, "\"' ")) != "items":
-		case indent < least:
-			least, second = indent, 0
-		case indent == least && second == 0:
-			second = number
-		}
-	}
-	return second
 }
 
 // rawItems are the items of a PodList.
@@ -160,29 +139,6 @@ func (r *rawItems) UnmarshalJSON(data []byte) error {
 		*r = append(*r, item)
 	}
 	return nil
-}
-
-// skipped is a value that is not kept.
-type skipped struct{}
-
-func (*skipped) UnmarshalJSON([]byte) error { return nil }
-
-// keysLike returns the keys of an object that differ from a name at most in case.
-func keysLike(object []byte, name string) (keys []string) {
-	decoder := json.NewDecoder(bytes.NewReader(object))
-	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {
-		return nil
-	}
-	for decoder.More() {
-		token, err := decoder.Token()
-		if err != nil || decoder.Decode(new(skipped)) != nil {
-			return keys
-		}
-		if key, _ := token.(string); strings.EqualFold(key, name) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
 
 // typed returns the object with apiVersion v1 and kind Pod, and the apiVersion and kind that it had.
