@@ -26,31 +26,8 @@ func boolean(word string) (value, ok bool) {
 	return value, value || slices.Contains(no, lower)
 }
 
-// hasBooleans reports whether the text can have such a word. It costs little, unlike the tree.
-func (t *Text) hasBooleans() bool {
-	start := -1
-	for i := range len(t.Data) + 1 {
-		if i < len(t.Data) && (t.Data[i]|0x20) >= 'a' && (t.Data[i]|0x20) <= 'z' {
-			if start < 0 {
-				start = i
-			}
-			continue
-		}
-		if start >= 0 && i-start <= len("yes") {
-			if _, ok := boolean(string(t.Data[start:i])); ok {
-				return true
-			}
-		}
-		start = -1
-	}
-	return false
-}
-
 // Booleans returns a fault for each key and each value that looks like a text, and becomes a boolean.
 func (t *Text) Booleans() (found Findings) {
-	if !t.hasBooleans() {
-		return found
-	}
 	root := t.tree()
 	if root == nil {
 		return found

@@ -29,9 +29,6 @@ var reserved = lazyregexp.New("(?:^|[:,[{-])[ \\t]*([@`%])")
 
 // NotYAML returns the fault for the error of the parser.
 func (t *Text) NotYAML(err error) Fault {
-	if fault, found := t.WrongEncoding(); found {
-		return fault
-	}
 	if number, ok := strings.CutPrefix(err.Error(), "json: unsupported value: "); ok {
 		fault := Fault{Message: "expected a finite number, got " + number}
 		if at := notFinite().FindIndex(t.Data); at != nil {

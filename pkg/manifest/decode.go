@@ -104,7 +104,6 @@ func (d *Decoder) DecodeFile(path string, data []byte) (pod *v1.Pod, warnings []
 	}
 	done := alone(data)
 	defer done()
-	data = UTF8(data)
 	t := newText(path, data)
 	defer func() {
 		if refused := t.panicked(recover()); refused != nil {

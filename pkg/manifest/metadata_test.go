@@ -74,15 +74,6 @@ func TestWarningsOfMetadata(t *testing.T) {
 			}
 		})
 	}
-	// The warnings that need the text are the same in UTF-16.
-	text := "apiVersion: v1\nkind: Pod\nmetadata: {name: a, name: a}\nspec:\n  hostNetwork: yes\n  containers: [{name: c, image: i, tti: true}]\n---\nx: y\n"
-	_, plain, err := NewDecoder("node1").DecodeFile("/m/f", []byte(text))
-	if err != nil || len(plain) != 4 {
-		t.Fatal(plain, err)
-	}
-	if _, encoded, err := NewDecoder("node1").DecodeFile("/m/f", []byte(utf16Of(text))); err != nil || !slices.Equal(plain, encoded) {
-		t.Errorf("in UTF-16: %v, %v, want %v", encoded, err, plain)
-	}
 }
 
 // An item of a PodList that is no pod is taken as one, with a warning.
@@ -102,31 +93,6 @@ func TestItemsOfAnotherKind(t *testing.T) {
 			})
 			if item.Err != nil || has != warns {
 				t.Errorf("%s: %v, %v", head, item.Err, item.Warnings)
-			}
-		}
-	}
-}
-
-// An encoding that YAML can't have is named.
-func TestOtherEncodings(t *testing.T) {
-	wide := func(s string, before, after int) string {
-		var b strings.Builder
-		for i := range len(s) {
-			b.WriteString(strings.Repeat("\x00", before) + s[i:i+1] + strings.Repeat("\x00", after))
-		}
-		return b.String()
-	}
-	const pod, json = "apiVersion: v1\nkind: Pod\n", `{"apiVersion":"v1","kind":"Pod"}`
-	for _, text := range []string{pod, json} {
-		for want, data := range map[string][]string{
-			"looks like UTF-16 without a byte order mark: save it as UTF-8": {wide(text, 0, 1), wide(text, 1, 0)},
-			"looks like UTF-32: save it as UTF-8":                           {wide(text, 0, 3), wide(text, 3, 0), "\xff\xfe\x00\x00" + wide(text, 0, 3), "\x00\x00\xfe\xff" + wide(text, 3, 0)},
-		} {
-			for _, d := range data {
-				_, _, err := NewDecoder("node1").DecodeFile("/m/f", []byte(d))
-				if _, ofURL := NewDecoder("node1").DecodeURL("http://example.com/", []byte(d)); err == nil || ofURL == nil || !strings.Contains(err.Error(), want) || !strings.Contains(ofURL.Error(), want) {
-					t.Errorf("%.12q: %v, %v", d, err, ofURL)
-				}
 			}
 		}
 	}

@@ -21,9 +21,6 @@ type text struct {
 	isPlain bool
 }
 
-// UTF8 returns a manifest as the decoder reads it. Only one in UTF-16 changes.
-func UTF8(data []byte) []byte { return located.UTF8(data) }
-
 func newText(file string, data []byte) *text { return &text{Text: located.New(file, data)} }
 
 // item returns the text of an item of a list.

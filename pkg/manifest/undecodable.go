@@ -12,9 +12,6 @@ import (
 
 // undecodable returns the faults of JSON that the decoder rejects.
 func (t *text) undecodable(err error, data []byte) *Error {
-	if fault, found := t.WrongEncoding(); found {
-		return t.refuse(ReasonNotYAML, fault)
-	}
 	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(any))); ok && utilyaml.IsJSONBuffer(t.Data) {
 		line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
 		return t.refuse(ReasonNotYAML, Fault{Line: line, Message: "starts with {, but is not valid JSON: " + syntax.Error()})

@@ -115,7 +115,7 @@ func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
 			seen.first = fmt.Errorf("%s: %w", label, fault)
 		}
 		if seen.bad <= maxFaultLines {
-			lines = sources.FaultLines(manifest.UTF8(seen.body), manifest.FirstLine(fault.Faults))
+			lines = sources.FaultLines(seen.body, manifest.FirstLine(fault.Faults))
 		}
 	}
 	if item.Name == "" {

@@ -189,7 +189,7 @@ func (l *looker) read(path string, isLink bool, known knowledge, s *sight) {
 	if err != nil {
 		s.fault = faultOf(err)
 		if !s.fault.foreign && (!isLink || !leaves(path)) {
-			s.fault.lines = sources.FaultLines(manifest.UTF8(data), manifest.FirstLine(s.fault.faults))
+			s.fault.lines = sources.FaultLines(data, manifest.FirstLine(s.fault.faults))
 		}
 	} else {
 		s.file = &config.File{Path: path, Mode: uint32(s.sig.mode.Perm()), UID: s.sig.uid, GID: s.sig.gid}
