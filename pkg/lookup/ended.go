@@ -17,12 +17,17 @@ import (
 // MaxRetention is the maximum of Options.Retention.
 const MaxRetention = 7 * 24 * time.Hour
 
+// maxEndedPod is the limit of the reduced pods, in bytes, for each of the pods that are kept at most. Most pods take less than a
+// kilobyte, but everybody who may create pods can give them long labels.
+const maxEndedPod = 4 << 10
+
 // ended has the pods that were removed from their source, for as long as they are kept.
 type ended struct {
 	retention time.Duration
 	most      int
-	// all has them, the oldest first.
-	all []*endedPod
+	// all has them, the oldest first. bytes is the size of the reduced pods.
+	all   []*endedPod
+	bytes int
 	// byUID, byStatic and byContainer have what is in all. byStatic has the pods that are annotated as mirror pods, by the UID of
 	// the static pod. byContainer has hashes of the IDs of containers, which are long. Of two pods with one hash, the later one counts.
 	byUID       map[types.UID]*endedPod
@@ -72,6 +77,7 @@ func (e *ended) add(pod *journal.Pod, at time.Time) {
 		i--
 	}
 	e.all = slices.Insert(e.all, i, p)
+	e.bytes += len(p.reduced)
 	e.byUID[p.uid] = p
 	if mirror {
 		e.byStatic[p.static] = append(e.byStatic[p.static], p)
@@ -97,6 +103,7 @@ func (e *ended) remove(uid types.UID) {
 
 // drop removes a pod from the indexes.
 func (e *ended) drop(p *endedPod) {
+	e.bytes -= len(p.reduced)
 	delete(e.byUID, p.uid)
 	if p.mirror {
 		dropFrom(e.byStatic, p.static, p)
@@ -119,14 +126,12 @@ func dropFrom[K comparable](index map[K][]*endedPod, key K, p *endedPod) {
 	}
 }
 
-// forget forgets pods that ended longer ago than the retention, and the oldest ones beyond the limit.
+// forget forgets pods that ended longer ago than the retention, and the oldest ones beyond the limits.
 func (e *ended) forget(now time.Time) {
-	n := max(0, len(e.all)-e.most)
-	for n < len(e.all) && now.Sub(e.all[n].at) > e.retention {
+	n := 0
+	for n < len(e.all) && (len(e.all)-n > e.most || e.bytes > e.most*maxEndedPod || now.Sub(e.all[n].at) > e.retention) {
+		e.drop(e.all[n])
 		n++
-	}
-	for _, p := range e.all[:n] {
-		e.drop(p)
 	}
 	e.all = slices.Delete(e.all, 0, n)
 }

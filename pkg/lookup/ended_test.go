@@ -62,6 +62,26 @@ func TestContainersOfThePodsThatEnded(t *testing.T) {
 	})
 }
 
+// Pods that are large when they end do not take more memory than many small ones.
+func TestLargePodsThatEnded(t *testing.T) {
+	e := newEnded(time.Hour, 8)
+	for i := range 8 {
+		p := pod(fmt.Sprint("large", i))
+		p.Labels = map[string]string{"long": strings.Repeat("x", 2*maxEndedPod)}
+		p.Annotations = map[string]string{networkStatus: strings.Repeat(" ", maxEndedPod+1)}
+		e.add(journal.NewPod("api", p), time.Now())
+	}
+	if len(e.all) != 3 || e.ofUID("large7") == nil || e.ofUID("large4") != nil {
+		t.Errorf("%d pods of %d bytes are left", len(e.all), e.bytes)
+	}
+	for i := range 3 {
+		e.remove(types.UID(fmt.Sprint("large", 5+i)))
+	}
+	if e.bytes != 0 {
+		t.Errorf("%d bytes are left", e.bytes)
+	}
+}
+
 // An IP answers for the pod that has it, and at a time for the one that had it then.
 func TestAnIPAtATime(t *testing.T) {
 	onNode(t, false, func(n *node) {

@@ -23,7 +23,7 @@ func reduce(pod *v1.Pod) *v1.Pod {
 		},
 	}
 	for _, key := range []string{v1.MirrorPodAnnotationKey, networkStatus} {
-		if value, ok := pod.Annotations[key]; ok {
+		if value, ok := pod.Annotations[key]; ok && len(value) <= maxEndedPod {
 			metav1.SetMetaDataAnnotation(&reduced.ObjectMeta, key, value)
 		}
 	}
