@@ -29,6 +29,7 @@ func TestHistoryWhileNothingIsStored(t *testing.T) {
 	s := &state{dir: dir, log: log}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
+	log.Begin(recovered.Base)
 	go func() { done <- s.log.Run(ctx) }()
 	defer func() {
 		cancel()
@@ -36,7 +37,7 @@ func TestHistoryWhileNothingIsStored(t *testing.T) {
 	}()
 	shown := make(chan journal.Commit, 1)
 	first := recovered.Reserved + 1
-	log.Append(&journal.Set{First: first, Revision: first}, func(c journal.Commit) { shown <- c })
+	log.Append(&journal.Set{First: first, Revision: first, After: recovered.Base}, func(c journal.Commit) { shown <- c })
 	if c := <-shown; c.Stored {
 		t.Fatal("it was stored")
 	}

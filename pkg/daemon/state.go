@@ -63,23 +63,21 @@ func (s *state) restore(j *journal.Journal, configured []string) {
 		return
 	}
 	s.restored, s.forgotten = make(map[string]sources.Restored), make(map[string]int)
-	for name, source := range s.recovered.Sources {
-		switch {
-		case !source.Seen:
-		case slices.Contains(configured, name):
-			s.restoreSource(name, source.Attributes)
-		default:
+	pods := j.State().Pods
+	for name, source := range j.Sources() {
+		if slices.Contains(configured, name) {
+			s.restoreSource(name, pods, source.Attributes)
+		} else {
 			s.forgotten[name] = j.Forget(name)
 		}
 	}
-	r := s.recovered
-	r.Current, r.Pods, r.Named, r.Sets = nil, nil, nil, nil // the journal has them, and drops what is too old
+	s.recovered.Base, s.recovered.Sets = nil, nil // the journal has them, and drops what is too old
 }
 
-func (s *state) restoreSource(name string, attributes map[string]string) {
+func (s *state) restoreSource(name string, pods []*journal.Pod, attributes map[string]string) {
 	r := sources.Restored{Pods: []*v1.Pod{}, Files: make(map[types.UID]*config.File), Attributes: attributes}
 	u := config.PodUpdate{Op: config.ADD, Source: name}
-	for _, p := range s.recovered.Current {
+	for _, p := range pods {
 		if p.Source != name {
 			continue
 		}

@@ -158,7 +158,7 @@ func (j *Journal) show(set *Set, instance string) {
 	defer set.Origin.shown()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.table = set.after
+	j.table = set.After
 	if set.count() > 0 {
 		j.pushLocked(set)
 	}

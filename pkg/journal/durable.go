@@ -11,6 +11,8 @@ import (
 
 // Store stores sets. Package store has one that is on disk.
 type Store interface {
+	// Begin is called once, before Append, with the state before the first set.
+	Begin(*Table)
 	// Append adds the next set. It does not wait. show is called when the set must be shown: in the
 	// order of sets, one at a time, from another goroutine.
 	Append(set *Set, show func(Commit))
@@ -29,7 +31,7 @@ type Source struct {
 	Name string
 	// Seen is true if the source has delivered a set.
 	Seen bool
-	// Time is the time of its last set.
+	// Time is when the source was stored.
 	Time time.Time
 	// Attributes are the source's own, such as the ETag of its last set.
 	Attributes map[string]string
@@ -43,16 +45,12 @@ type Recovered struct {
 	// Reserved is not below any revision that an earlier process may have shown. The next
 	// set is above it.
 	Reserved int64
-	// Pods are the state at the revision Base. Sets are the sets after it. Their updates have only
-	// operation, source and pods.
-	Base int64
-	Pods []*Pod
-	// Named has each of Pods whose name has another revision than the pod, with the revision of
-	// the name.
-	Named []*Pod
-	Sets  []*Set
-	// Sources are the sources at Revision, by name.
-	Sources map[string]Source
+	// Base is an earlier state, and Sets are the sets after it. Their updates have only operation, source
+	// and pods, and a REMOVE has only the names of its pods.
+	Base *Table
+	Sets []*Set
+	// Resumed is true if the instance is that of the last process. Otherwise, nobody resumes from before Revision.
+	Resumed bool
 }
 
 // NewStored returns a version of a pod that was stored.
@@ -73,23 +71,22 @@ func (j *Journal) restore(r *Recovered, floor int64) {
 	in := &j.intake
 	configured := in.bookmark.Sources
 	in.bookmark = &Bookmark{Sources: make(map[string]v1alpha1.SourceState)}
-	for name, source := range r.Sources {
+	for name := range r.Base.sources {
 		in.bookmark.Sources[name] = v1alpha1.SourceState{Seen: true}
-		in.attributes[name] = source.Attributes
 	}
-	in.load(r)
-	j.instance, j.table, j.compacted = r.Instance, in.table, r.Base
+	in.load(r.Base)
+	j.instance, j.table, j.compacted = r.Instance, in.table, r.Base.revision
 	exact := true
 	for _, set := range r.Sets {
 		exact = j.replay(set) && exact
 	}
-	if !exact { // written by a version that numbers differently: everybody starts again
+	if !r.Resumed || !exact { // not exact: written by a version that numbers differently
 		j.clearLocked()
 		j.compacted = r.Revision
 	}
 	in.bookmark = &Bookmark{Sources: configured}
 	for name := range configured {
-		in.bookmark.Sources[name] = v1alpha1.SourceState{Restored: r.Sources[name].Seen}
+		in.bookmark.Sources[name] = v1alpha1.SourceState{Restored: in.sources[name].Seen}
 	}
 	in.begin(r.Revision)
 	in.head = max(floor, r.Reserved+1)
@@ -102,18 +99,13 @@ func (j *Journal) restore(r *Recovered, floor int64) {
 }
 
 // load loads the stored state.
-func (in *intake) load(r *Recovered) {
-	for _, p := range r.Pods {
-		in.names.replace(nil, p, 0)
+func (in *intake) load(t *Table) {
+	in.names.pods, in.sources, in.head = t.pods.Clone(), t.sources, t.revision
+	for p := range t.all() {
 		in.uids.replace(nil, p)
 	}
-	in.names.touched = nil
 	in.uids.changes()
-	for _, p := range r.Named {
-		in.names.renumber(p, p.Revision)
-	}
-	in.head = r.Base
-	in.begin(r.Base)
+	in.begin(t.revision)
 }
 
 // replay commits a stored set. It reports whether the set has the same revisions again.
@@ -123,6 +115,9 @@ func (j *Journal) replay(s *Set) (exact bool) {
 		j.gaps = append(j.gaps, gap{in.head, s.First - 1})
 		in.head = s.First - 1
 	}
+	for _, source := range s.Sources {
+		in.put(source)
+	}
 	var set *Set
 	if len(s.Updates) == 0 {
 		in.head = s.Revision
@@ -130,7 +125,7 @@ func (j *Journal) replay(s *Set) (exact bool) {
 	} else {
 		updates, pods := make([]config.PodUpdate, len(s.Updates)), make([][]*Pod, len(s.Updates))
 		for i, u := range s.Updates {
-			updates[i] = config.PodUpdate{Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly}
+			updates[i] = config.PodUpdate{Op: u.Op, Source: u.Source, StatusOnly: u.StatusOnly, Attributes: in.sources[u.Source].Attributes}
 			for _, p := range u.Pods {
 				updates[i].Pods = append(updates[i].Pods, p.Merged)
 				if u.Op != config.REMOVE {

@@ -1,8 +1,10 @@
 package journal_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -26,7 +28,7 @@ type durable struct {
 // startDurable starts a journal on what the directory has.
 func startDurable(t *testing.T, opts store.Options, sources ...string) *durable {
 	t.Helper()
-	opts.Node, opts.BootID = "node", "boot-1"
+	opts.Node, opts.BootID = "node", cmp.Or(opts.BootID, "boot-1")
 	log, recovered, err := store.Open(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +123,40 @@ func TestAnAddedSourceIsKnownAfterARestart(t *testing.T) {
 	}
 }
 
+// After a power loss, the pods are restored as they were after the last stored set, and nobody resumes.
+func TestAfterAPowerLoss(t *testing.T) {
+	opts := store.Options{Dir: t.TempDir()}
+	d := startDurable(t, opts)
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "a", "b"))
+	journaltest.AppendSet(d, journaltest.Update(config.REMOVE, "a"))
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "c"))
+	d.settle(t)
+	left := t.TempDir()
+	if err := os.CopyFS(left, os.DirFS(opts.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	before := d.State()
+	again := startDurable(t, store.Options{Dir: left, BootID: "boot-2"})
+	after := again.State()
+	if after.Instance == before.Instance || after.Revision <= before.Revision || len(again.Sets()) > 0 {
+		t.Errorf("revision %d became %d, and there are %d sets", before.Revision, after.Revision, len(again.Sets()))
+	}
+	if len(after.Pods) != 2 || again.ByUID("b") == nil || again.ByUID("c") == nil {
+		t.Errorf("%d pods are restored", len(after.Pods))
+	}
+	for revision := before.Revision - 3; revision <= before.Revision; revision++ {
+		if err := again.Resumable("", revision, nil); !isCompacted(err) {
+			t.Errorf("resuming from %d: %v", revision, err)
+		}
+	}
+	if err := again.Resumable(after.Instance, after.Revision, nil); err != nil {
+		t.Error(err)
+	}
+	if got := again.Restored(); !slices.Equal(got, []string{"file"}) {
+		t.Errorf("restored: %v", got)
+	}
+}
+
 // A source is restored until it delivers its first set. One that is not configured any
 // more loses its pods.
 func TestSourcesAfterARestart(t *testing.T) {
@@ -153,7 +189,7 @@ func TestSourcesAfterARestart(t *testing.T) {
 		t.Errorf("restored %v, unseen %v after the source's first set", d.Restored(), d.Unseen())
 	}
 	d.stop()
-	if d = startDurable(t, opts); d.recovered.Sources["http"].Seen {
+	if d = startDurable(t, opts); d.Sources()["http"].Seen {
 		t.Error("a forgotten source comes back")
 	}
 }

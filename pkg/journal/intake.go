@@ -22,16 +22,17 @@ type intake struct {
 	// pending are the updates of a set that is not complete yet.
 	pending []config.PodUpdate
 	// table is the newest one. The fields after it are of the next one.
-	table    *table
+	table    *Table
 	head     int64
 	names    names
 	uids     uids
 	objects  objects
 	bookmark *Bookmark
 
+	// sources are those of the next table, and replaced when one changes.
+	sources map[string]Source
+
 	namespaces namespaces
-	// attributes has, for each source, the attributes that were stored last.
-	attributes map[string]map[string]string
 }
 
 func newIntake(head int64, bookmark *Bookmark) intake {
@@ -40,21 +41,20 @@ func newIntake(head int64, bookmark *Bookmark) intake {
 		names:      names{pods: btree.New(degree, before)},
 		uids:       uids{pods: make(map[types.UID][]*Pod), at: make(map[types.UID]struct{})},
 		namespaces: namespaces{pods: make(map[string]int), metadata: make(map[string]*metav1.ObjectMeta)},
-		attributes: make(map[string]map[string]string),
 	}
 }
 
 // begin makes a table of all that the intake has.
 func (in *intake) begin(revision int64) {
-	in.table = &table{
-		revision: revision, bookmark: in.bookmark, pods: in.names.pods.Clone(), objects: in.objects.clone(),
+	in.table = &Table{
+		revision: revision, bookmark: in.bookmark, pods: in.names.pods.Clone(), objects: in.objects.clone(), sources: in.sources,
 	}
 }
 
 // end ends a set with the newest revision, and makes the table after it.
 func (in *intake) end(set *Set) *Set {
 	next := *in.table
-	next.revision, next.bookmark = in.head, in.bookmark
+	next.revision, next.bookmark, next.sources = in.head, in.bookmark, in.sources
 	for _, u := range set.Updates {
 		switch {
 		case u.Op == config.HOUSEKEEPING:
@@ -66,9 +66,9 @@ func (in *intake) end(set *Set) *Set {
 	if len(set.Objects) > 0 {
 		next.objects = in.objects.clone()
 	}
-	set.Revision, set.Bookmark, set.before, set.after = in.head, in.bookmark, in.table, &next
+	set.Revision, set.Bookmark, set.before, set.After = in.head, in.bookmark, in.table, &next
 	set.size += set.nodes()
-	in.table = set.after
+	in.table = set.After
 	return set
 }
 
@@ -108,7 +108,7 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 		update.Revision = in.head
 		set.Updates = append(set.Updates, update)
 		if u.Op.IsConfig() && u.Source != "" && !u.StatusOnly {
-			in.seen(u)
+			in.seen(u, now)
 			if !u.More {
 				in.remember(set, u.Source, u.Attributes)
 			}
@@ -165,18 +165,34 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 
 // seen records the first update of a source. It is never a REMOVE: another update follows
 // in the first set.
-func (in *intake) seen(u config.PodUpdate) {
-	if u.Op != config.REMOVE && !in.bookmark.Sources[u.Source].Seen {
+func (in *intake) seen(u config.PodUpdate, now time.Time) {
+	if u.Op == config.REMOVE {
+		return
+	}
+	if !in.bookmark.Sources[u.Source].Seen {
 		in.bookmark = in.bookmark.with(u.Source)
 	}
+	if !in.sources[u.Source].Seen {
+		in.put(Source{Name: u.Source, Seen: true, Time: now})
+	}
+}
+
+// put replaces what is known of a source. A source that is not seen is forgotten.
+func (in *intake) put(s Source) {
+	sources := make(map[string]Source, len(in.sources)+1)
+	maps.Copy(sources, in.sources)
+	if sources[s.Name] = s; !s.Seen {
+		delete(sources, s.Name)
+	}
+	in.sources = sources
 }
 
 // remember records the attributes of a source with the set, if they changed.
 func (in *intake) remember(set *Set, source string, attributes map[string]string) {
-	known := in.attributes[source]
-	if len(known) == 0 && len(attributes) == 0 || maps.Equal(known, attributes) {
+	if maps.Equal(in.sources[source].Attributes, attributes) {
 		return
 	}
-	in.attributes[source] = attributes
-	set.Sources = append(set.Sources, Source{Name: source, Seen: true, Time: set.Time, Attributes: attributes})
+	next := Source{Name: source, Seen: true, Time: set.Time, Attributes: attributes}
+	in.put(next)
+	set.Sources = append(set.Sources, next)
 }

@@ -66,7 +66,7 @@ type Journal struct {
 	mu       sync.RWMutex
 	instance string
 	// table is the present state, at the newest revision.
-	table *table
+	table *Table
 	ring  ring[*Set]
 	// compacted is the newest revision that left the ring.
 	// At renewed, the present instance began while the process was running.
@@ -122,6 +122,9 @@ func New(opts Options) *Journal {
 	j.store = opts.Store // it has what was restored
 	j.intake.restart(opts.Node, j.table.revision)
 	j.table = j.intake.table
+	if j.store != nil {
+		j.store.Begin(j.table)
+	}
 	j.metrics = newMetrics(opts.Registerer, j)
 	return j
 }
@@ -134,7 +137,7 @@ func (j *Journal) Instance() string {
 }
 
 // present returns the present state.
-func (j *Journal) present() *table {
+func (j *Journal) present() *Table {
 	j.mu.RLock()
 	defer j.mu.RUnlock()
 	return j.table

@@ -108,8 +108,7 @@ func TestARemovedSourceIsForgottenWithItsPods(t *testing.T) {
 // import test/testutil/recovered.)
 func recoveredOf(source string, object *v1.Pod) *Recovered {
 	const base = 1 << 50 // later than the time in milliseconds
-	return &Recovered{
-		Instance: "restored", Base: base, Revision: base, Reserved: base - 1,
-		Pods: []*Pod{NewStored(source, object, nil, base, nil)}, Sources: map[string]Source{source: {Name: source, Seen: true}},
-	}
+	pods := func(yield func(*Pod, int64) bool) { yield(NewStored(source, object, nil, base, nil), 0) }
+	sources := map[string]Source{source: {Name: source, Seen: true}}
+	return &Recovered{Instance: "restored", Base: NewTable(base, pods, sources), Revision: base, Reserved: base - 1, Resumed: true}
 }

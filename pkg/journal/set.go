@@ -98,14 +98,14 @@ type Set struct {
 	// Memo caches the frames of views, while the set is one of the newest.
 	Memo
 
-	// before and after are the tables. after has what subscribers read after the set.
-	before, after *table
+	// After is the table after the set, and before the one before it.
+	After, before *Table
 	// size is the memory of the versions that only the set holds, and of the nodes of the table before it.
 	size int64
 }
 
 // Pods returns all pods after the set, in the order of BySource.
-func (s *Set) Pods() []*Pod { return s.after.bySource() }
+func (s *Set) Pods() []*Pod { return s.After.bySource() }
 
 // nodes is the memory of the nodes of the table before the set that the table after it does not have.
 func (s *Set) nodes() int64 {
@@ -134,7 +134,7 @@ func (s *Set) rest(revision int64) *Set {
 	}
 	rest := &Set{
 		Instance: s.Instance, First: revision + 1, Revision: s.Revision, Time: s.Time, UIDs: s.UIDs,
-		Bookmark: s.Bookmark, Readied: s.Readied, Origin: s.Origin, after: s.after,
+		Bookmark: s.Bookmark, Readied: s.Readied, Origin: s.Origin, After: s.After,
 	}
 	for _, u := range s.Updates {
 		if u.Revision <= revision {

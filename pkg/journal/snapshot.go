@@ -54,7 +54,7 @@ func (j *Journal) Snapshot(order Order) *Snapshot {
 }
 
 // of returns the pods of a table that the order selects.
-func (o Order) of(t *table) []*Pod {
+func (o Order) of(t *Table) []*Pod {
 	switch o {
 	case ByName:
 		pods := t.byName()

@@ -92,6 +92,11 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 	var changed []Source
 	if _, ok := in.bookmark.Sources[u.Source]; !removed && !ok && in.bookmark.Known() {
 		changed = []Source{{Name: u.Source, Seen: true, Time: now}}
+	} else if removed {
+		changed = []Source{{Name: u.Source}}
+	}
+	for _, s := range changed {
+		in.put(s)
 	}
 	in.bookmark = in.bookmark.after(func(sources map[string]v1alpha1.SourceState) {
 		if removed {
@@ -100,10 +105,6 @@ func (j *Journal) changeSource(u config.PodUpdate) {
 			sources[u.Source] = v1alpha1.SourceState{}
 		}
 	})
-	if removed {
-		delete(in.attributes, u.Source)
-		changed = []Source{{Name: u.Source}}
-	}
 	if len(u.Pods) > 0 {
 		set := j.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now)
 		set.Sources, changed = changed, nil // stored together
@@ -205,13 +206,15 @@ func (j *Journal) Forget(source string) (pods int) {
 			u.Pods = append(u.Pods, p.Merged)
 		}
 	}
+	forgotten := Source{Name: source}
+	in.put(forgotten)
 	var set *Set
 	if now := time.Now(); len(u.Pods) > 0 {
 		set = j.number([]config.PodUpdate{u}, make([][]*Pod, 1), nil, now)
 	} else {
 		set = in.advance(now)
 	}
-	set.Sources = []Source{{Name: source}}
+	set.Sources = []Source{forgotten}
 	j.commit(set)
 	return len(u.Pods)
 }

@@ -24,6 +24,9 @@ func (j *Journal) State() State {
 	return State{Instance: instance, Revision: present.revision, Pods: present.bySource(), Bookmark: present.bookmark}
 }
 
+// Sources returns the sources that have been seen, also before a restart, by name.
+func (j *Journal) Sources() map[string]Source { return j.present().sources }
+
 // ByUID returns the current pod of the UID, or nil.
 func (j *Journal) ByUID(uid types.UID) *Pod { return j.present().withUID(uid) }
 
@@ -83,7 +86,7 @@ func (j *Journal) At(revision int64) ([]*Pod, error) {
 
 // past is a table at a revision. If the revision is within a set, the table is that before the set.
 type past struct {
-	*table
+	*Table
 
 	within   *Set
 	revision int64

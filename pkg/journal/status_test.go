@@ -45,7 +45,7 @@ func TestStatusIsNoSet(t *testing.T) {
 	d.stop()
 
 	d = startDurable(t, opts)
-	if got := d.recovered.Sources["file"].Attributes["ETag"]; got != "1" {
+	if got := d.Sources()["file"].Attributes["ETag"]; got != "1" {
 		t.Errorf("the ETag is %q", got)
 	}
 	p := d.State().Pods[0]

@@ -13,9 +13,9 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// table is the state at one revision. It is immutable. The next table shares with it what the set between them does
+// Table is the state at one revision. It is immutable. The next table shares with it what the set between them does
 // not change.
-type table struct {
+type Table struct {
 	revision int64
 	bookmark *Bookmark
 	// orphans are the pods of the newest HOUSEKEEPING; nil before the first.
@@ -23,6 +23,17 @@ type table struct {
 	// pods are all pods, by namespace and name. The first of a name counts.
 	pods    *btree.BTree[row]
 	objects objects
+	// sources are the sources that have been seen, also before a restart, by name.
+	sources map[string]Source
+}
+
+// NewTable returns a table of pods. Each has the revision of its name, or 0 if that is the revision of the pod.
+func NewTable(revision int64, pods iter.Seq2[*Pod, int64], sources map[string]Source) *Table {
+	t := &Table{revision: revision, bookmark: new(Bookmark), pods: btree.New(degree, before), objects: newObjects(), sources: sources}
+	for p, named := range pods {
+		t.pods.ReplaceOrInsert(row{p, p.At(cmp.Or(named, p.Revision))})
+	}
+	return t
 }
 
 // row is a pod in a table.
@@ -90,13 +101,31 @@ func firstOf(pods *btree.BTree[row], pivot *Pod) (first row) {
 	return first
 }
 
+// Revision returns the revision of the table.
+func (t *Table) Revision() int64 { return t.revision }
+
+// Sources returns the sources that have been seen, also before a restart, by name. The map is read-only.
+func (t *Table) Sources() map[string]Source { return t.sources }
+
+// Pods has what NewTable takes, by namespace and name.
+func (t *Table) Pods() iter.Seq2[*Pod, int64] {
+	return func(yield func(*Pod, int64) bool) {
+		t.pods.Ascend(func(r row) bool {
+			if r.named.Revision == r.Revision {
+				return yield(r.Pod, 0)
+			}
+			return yield(r.Pod, r.named.Revision)
+		})
+	}
+}
+
 // all has all pods, by namespace and name.
-func (t *table) all() iter.Seq[*Pod] {
+func (t *Table) all() iter.Seq[*Pod] {
 	return func(yield func(*Pod) bool) { t.pods.Ascend(func(r row) bool { return yield(r.Pod) }) }
 }
 
 // byName returns the pod of each name, by namespace and name.
-func (t *table) byName() []*Pod {
+func (t *Table) byName() []*Pod {
 	pods := make([]*Pod, 0, t.pods.Len())
 	t.pods.Ascend(func(r row) bool {
 		if n := len(pods); n == 0 || pods[n-1].name() != r.name() {
@@ -108,14 +137,14 @@ func (t *table) byName() []*Pod {
 }
 
 // byUID returns the pod of each UID, by UID.
-func (t *table) byUID() []*Pod {
+func (t *Table) byUID() []*Pod {
 	pods := slices.AppendSeq(make([]*Pod, 0, t.pods.Len()), t.all())
 	slices.SortFunc(pods, func(a, b *Pod) int { return cmp.Or(cmp.Compare(a.Object.UID, b.Object.UID), preferred(a, b)) })
 	return slices.CompactFunc(pods, func(a, b *Pod) bool { return a.Object.UID == b.Object.UID })
 }
 
 // bySource returns all pods, by source, namespace and name.
-func (t *table) bySource() []*Pod {
+func (t *Table) bySource() []*Pod {
 	var sources []string
 	var lists [][]*Pod
 	at := -1
@@ -134,7 +163,7 @@ func (t *table) bySource() []*Pod {
 }
 
 // withUID returns the pod of a UID, or nil. It looks at all pods.
-func (t *table) withUID(uid types.UID) (found *Pod) {
+func (t *Table) withUID(uid types.UID) (found *Pod) {
 	for p := range t.all() {
 		if p.Object.UID == uid && (found == nil || preferred(p, found) < 0) {
 			found = p
@@ -144,14 +173,14 @@ func (t *table) withUID(uid types.UID) (found *Pod) {
 }
 
 // withName returns the pod of a name, or nil.
-func (t *table) withName(name types.NamespacedName) *Pod {
+func (t *Table) withName(name types.NamespacedName) *Pod {
 	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	return firstOf(t.pods, &Pod{Object: object, rank: pivotRank}).named
 }
 
 // namedWithin returns the pod of each name after the changes of a set up to a revision. The table is the one before
 // the set.
-func (t *table) namedWithin(set *Set, revision int64) []*Pod {
+func (t *Table) namedWithin(set *Set, revision int64) []*Pod {
 	changed := make(map[types.NamespacedName]*Pod)
 	for _, c := range set.Names {
 		if c.Revision <= revision {

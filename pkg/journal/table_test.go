@@ -62,7 +62,7 @@ func (m *model) applyNames(s *Set, revision int64) {
 }
 
 // check compares a table with the model.
-func (m *model) check(t *testing.T, at *table) {
+func (m *model) check(t *testing.T, at *Table) {
 	t.Helper()
 	all := func(what string, got []*Pod, want []*Pod, compare func(a, b *Pod) int) {
 		if len(got) != len(want) || !slices.IsSortedFunc(got, compare) {
@@ -151,13 +151,13 @@ func TestTablesAreWhatMapsAre(t *testing.T) {
 				now = now.clone()
 				now.apply(set)
 				models[set.Revision], read = now, set.Revision
-				now.check(t, set.after)
+				now.check(t, set.After)
 			}
 		}
 		for i := range j.ring.len() {
 			set := j.ring.at(i)
 			models[set.First-1].check(t, set.before)
-			models[set.Revision].check(t, set.after)
+			models[set.Revision].check(t, set.After)
 		}
 		for revision := start; revision <= read; revision++ {
 			named, _, err := j.Named(revision)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -31,6 +32,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/test/testutil/recovered"
 )
 
 // journalLog is a log on disk, as a daemon writes it.
@@ -38,6 +40,7 @@ type journalLog struct {
 	t        *testing.T
 	dir      string
 	log      *store.Log
+	pods     map[types.UID]*journal.Pod
 	revision int64
 	// now is the time of the next change. Each is a second later.
 	now time.Time
@@ -46,18 +49,19 @@ type journalLog struct {
 func newLog(t *testing.T, opts store.Options) *journalLog {
 	t.Helper()
 	opts.Dir, opts.Node, opts.SegmentBytes = filepath.Join(t.TempDir(), "state"), "node1", cmp.Or(opts.SegmentBytes, 8<<10)
-	log, recovered, err := store.Open(opts)
+	log, found, err := store.Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
+	log.Begin(found.Base)
 	go func() { done <- log.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		<-done
 	})
-	return &journalLog{t, opts.Dir, log, recovered.Revision, time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
+	return &journalLog{t, opts.Dir, log, make(map[types.UID]*journal.Pod), found.Revision, time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
 }
 
 // change appends a change of a pod.
@@ -73,8 +77,11 @@ func (l *journalLog) change(op config.PodOperation, source, name, image string) 
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: image}}},
 	}, nil, l.revision, file)
-	shown := make(chan journal.Commit, 1)
-	l.log.Append(&journal.Set{First: l.revision, Revision: l.revision, Time: l.now, Updates: []*journal.Update{
+	if l.pods[pod.Object.UID] = pod; op == config.REMOVE {
+		delete(l.pods, pod.Object.UID)
+	}
+	shown, after := make(chan journal.Commit, 1), recovered.Table(l.revision, maps.Values(l.pods))
+	l.log.Append(&journal.Set{First: l.revision, Revision: l.revision, Time: l.now, After: after, Updates: []*journal.Update{
 		{First: l.revision, Revision: l.revision, Op: op, Source: source, Pods: []*journal.Pod{pod}},
 	}}, func(c journal.Commit) { shown <- c })
 	if c := <-shown; !c.Stored {

@@ -88,10 +88,10 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- log.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
 	w := &world{level: level, replaced: "replaced-1"}
 	w.daemon = serveWithLimits(t, journal.Options{Sources: []string{"file"}, Store: log, Recovered: &recovered.Recovered}, conn.Limits{}, func(o *Options) {
+		go func() { done <- log.Run(ctx) }()
+		t.Cleanup(func() { cancel(); <-done })
 		o.Policy = filledRules(level)
 		l := lookup.New(lookup.Options{Journal: o.Journal, Runtime: filledRuntime{}})
 		o.Lookup = l
@@ -105,7 +105,7 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 		o.Release = func(context.Context, string, *int) error { return nil }
 	})
 	if recovered.Resumed {
-		w.resume = fmt.Sprintf("stream/v1alpha1/updates?instance=%s&since=%d", recovered.Instance, recovered.Base)
+		w.resume = fmt.Sprintf("stream/v1alpha1/updates?instance=%s&since=%d", recovered.Instance, recovered.Base.Revision())
 		w.put(config.ADD, false)
 	} else {
 		w.put(config.ADD, false, filledPod("edited", "edited", 1), filledPod("replaced", w.replaced, 1), podWith("seen", "1"))

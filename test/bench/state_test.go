@@ -78,21 +78,22 @@ func BenchmarkStateBurst(b *testing.B) {
 		b.Run("state="+state, func(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			opts := journal.Options{Sources: []string{"api"}}
-			stopped := make(chan struct{})
+			stopped, run := make(chan struct{}), func() {}
 			if state == "dir" {
 				log, recovered, err := store.Open(store.Options{Dir: b.TempDir(), Node: nodeName})
 				if err != nil {
 					b.Fatal(err)
 				}
 				opts.Store, opts.Recovered = log, &recovered.Recovered
-				go func() {
+				defer func() { <-stopped }()
+				run = func() {
 					defer close(stopped)
 					_ = log.Run(ctx) // the cause of the context
-				}()
-				defer func() { <-stopped }()
+				}
 			}
 			defer cancel()
 			j := journal.New(opts)
+			go run()
 			c := config.NewPodConfig()
 			sets := c.Channel("api")
 			go func() { _ = c.Run(ctx) }()

@@ -56,7 +56,7 @@ func (w *world) start() error {
 	pods := w.journal.State().Pods
 	for _, source := range sourceNames {
 		w.channels[source] = podConfig.Channel(source)
-		if !recovered.Sources[source].Seen {
+		if !w.journal.Sources()[source].Seen {
 			continue
 		}
 		var restored []*v1.Pod

@@ -3,6 +3,7 @@ package powercut
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	"github.com/podconfigd/podconfigd/test/testutil/recovered"
 )
 
 // cut is a power cut before the n-th operation of a process.
@@ -65,33 +67,41 @@ func (c *cut) operations() int {
 type world struct {
 	random   *rand.Rand
 	revision int64
-	pods     map[types.UID]int64
+	pods     map[types.UID]*journal.Pod
 	states   map[int64]string
 }
 
 func (w *world) note() { w.states[w.revision] = describe(w.pods) }
 
 // describe tells which pods there are, in which version.
-func describe(pods map[types.UID]int64) string { return fmt.Sprint(pods) }
-
-func (w *world) begin(r *store.Recovered) {
-	w.revision, w.pods = r.Revision, contents(r)
-	w.note()
-	w.revision = r.Reserved // no state: the next set is above it
+func describe(pods map[types.UID]*journal.Pod) string {
+	versions := make(map[types.UID]int64)
+	for uid, p := range pods {
+		versions[uid] = p.Revision
+	}
+	return fmt.Sprint(versions)
 }
 
-func contents(r *store.Recovered) map[types.UID]int64 {
-	pods := make(map[types.UID]int64)
-	for _, p := range r.Pods {
-		pods[p.Object.UID] = p.Revision
+// begin takes what was recovered, and returns it as a table.
+func (w *world) begin(r *store.Recovered) *journal.Table {
+	w.revision, w.pods = r.Revision, contents(r)
+	w.note()
+	table := recovered.Table(w.revision, maps.Values(w.pods))
+	w.revision = r.Reserved // no state: the next set is above it
+	return table
+}
+
+// contents returns the pods at the end of what was recovered.
+func contents(r *store.Recovered) map[types.UID]*journal.Pod {
+	pods := make(map[types.UID]*journal.Pod)
+	for p := range r.Base.Pods() {
+		pods[p.Object.UID] = p
 	}
 	for _, set := range r.Sets {
 		for _, u := range set.Updates {
 			for _, p := range u.Pods {
-				if u.Op == config.REMOVE {
+				if pods[p.Object.UID] = p; u.Op == config.REMOVE {
 					delete(pods, p.Object.UID)
-				} else {
-					pods[p.Object.UID] = p.Revision
 				}
 			}
 		}
@@ -114,11 +124,11 @@ func (w *world) set() *journal.Set {
 		if u.Op == config.REMOVE {
 			delete(w.pods, p.UID)
 		} else {
-			w.pods[p.UID] = w.revision
+			w.pods[p.UID] = u.Pods[len(u.Pods)-1]
 		}
 	}
 	u.Revision, set.Revision = w.revision, w.revision
-	set.Updates = []*journal.Update{u}
+	set.Updates, set.After = []*journal.Update{u}, recovered.Table(w.revision, maps.Values(w.pods))
 	w.note()
 	return set
 }
@@ -137,7 +147,7 @@ func run(t *testing.T, opts store.Options, w *world, sets int, shown func(int64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.begin(recovered)
+	log.Begin(w.begin(recovered))
 	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
 	done := make(chan error)
 	go func() { done <- log.Run(ctx) }()

@@ -24,9 +24,14 @@ func large(m *model, uid int) *journal.Set {
 func BenchmarkAppend(b *testing.B) {
 	p, recovered := start(b, Options{Dir: b.TempDir(), Node: "node"})
 	m := newModel(1, recovered)
-	shown := make(chan journal.Commit, 1)
+	for n := range 110 {
+		p.append(large(m, n))
+	}
+	shown, table := make(chan journal.Commit, 1), tableOfPods(m.revision, p.pods, nil) // any table will do
 	for b.Loop() {
-		p.log.Append(large(m, m.random.IntN(110)), func(c journal.Commit) { shown <- c })
+		set := large(m, m.random.IntN(110))
+		set.After = table
+		p.log.Append(set, func(c journal.Commit) { shown <- c })
 		if c := <-shown; !c.Stored {
 			b.Fatal(p.log.Status().Err)
 		}

@@ -27,11 +27,11 @@
 //
 //   - Instance and Revision take the place of the new instance and of its first revision.
 //     Where a new instance begins, Revision is above all revisions of the earlier ones.
-//   - Pods is the state at revision Base. Sets came after it. Committed one by one, they
-//     give the same ring, the same state, and Revision.
-//   - Sources has what is known of each source: when it was last seen, and what it stored
-//     itself, such as an ETag.
+//   - Base is an earlier state: the pods, and what is known of each source, such as an ETag. Sets came
+//     after it. Committed one by one, they give the same ring, the same state, and Revision.
 //   - Note is what [Log.Remember] stored last: what else the next start needs so that the sets mean the same.
+//
+// The log applies no set. It has the state as the table of the set (journal.Table), or at a start of [Log.Begin].
 //
 // A restored pod went through protobuf, where an empty list and a missing one are the
 // same. To find out whether a source's pod is the restored one, compare their protobuf

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -32,20 +33,70 @@ func appendRecord(dst []byte, k kind, fields func(*codec)) []byte {
 	return c.out
 }
 
+// pieces encodes a set or a snapshot, in frames of about pieceBytes. start is where the present frame starts.
+type pieces struct {
+	codec
+
+	kind  kind
+	start int
+}
+
+func newPieces(dst []byte, k kind) *pieces {
+	return &pieces{codec{out: beginFrame(dst, k)}, k, len(dst)}
+}
+
+// split begins the next frame if the present one is large enough.
+func (p *pieces) split() (err error) {
+	if len(p.out)-p.start > pieceBytes {
+		err = endFrame(p.out, p.start)
+		p.start = len(p.out)
+		p.out = beginFrame(p.out, p.kind)
+	}
+	return err
+}
+
+func (p *pieces) source(s journal.Source) {
+	p.message(setSource, true, func(c *codec) { sourceFields(c, &s) })
+}
+
+// end ends the last frame, which has another kind.
+func (p *pieces) end(last kind) ([]byte, error) {
+	p.out[p.start+frameHead] = byte(last)
+	return p.out, endFrame(p.out, p.start)
+}
+
+// writeSnapshot writes header and snapshot, about batchBytes at a time.
+func writeSnapshot(h *header, t *journal.Table, write func([]byte) error) (err error) {
+	c := newPieces(encodeHeader(h), kindPods)
+	for p, byName := range t.Pods() {
+		if err := c.split(); err != nil {
+			return err
+		}
+		if c.start > batchBytes-pieceBytes {
+			if err := write(c.out[:c.start]); err != nil {
+				return err
+			}
+			c.out, c.start = append(c.out[:0], c.out[c.start:]...), 0
+		}
+		if c.out, err = appendPod(c.out, p, byName, false, true); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Sources())) {
+		c.source(t.Sources()[name])
+	}
+	last, err := c.end(kindState)
+	if err != nil {
+		return err
+	}
+	return write(last)
+}
+
 // encodeSet returns the frames of a set. Only the updates with an operation of the config are stored. passed is the time that has passed; 0 if
 // the clock is enough to tell it.
 func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, err error) {
-	start := 0
-	c := codec{out: beginFrame(nil, kindPiece)}
-	split := func() (err error) {
-		if len(c.out)-start > pieceBytes {
-			err = endFrame(c.out, start)
-			start = len(c.out)
-			c.out = beginFrame(c.out, kindPiece)
-		}
-		return err
-	}
-	(&mark{s.First, s.Revision, s.Time, passed}).fields(&c)
+	c := newPieces(nil, kindPiece)
+	(&mark{s.First, s.Revision, s.Time, passed}).fields(&c.codec)
 	byName := renumbered(s)
 	named := maps.Clone(byName) // those that are in no update
 	for _, u := range s.Updates {
@@ -54,7 +105,7 @@ func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, err error) 
 		}
 		c.message(setUpdate, true, func(c *codec) { updateFields(c, u) })
 		for _, p := range u.Pods {
-			if err := split(); err != nil {
+			if err := c.split(); err != nil {
 				return nil, err
 			}
 			if c.out, err = appendPod(c.out, p, byName[keyOf(p)], u.Op == config.REMOVE, false); err != nil {
@@ -67,16 +118,47 @@ func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, err error) 
 		if change.After == nil || named[keyOf(change.After)] == 0 {
 			continue
 		}
-		if err := split(); err != nil {
+		if err := c.split(); err != nil {
 			return nil, err
 		}
 		c.message(setNamed, true, (&record{source: change.After.Source, uid: change.After.Object.UID, byName: change.Revision}).fields)
 	}
-	for i := range s.Sources {
-		c.message(setSource, true, func(c *codec) { sourceFields(c, &s.Sources[i]) })
+	for _, source := range s.Sources {
+		c.source(source)
 	}
-	c.out[start+frameHead] = byte(kindSet)
-	return c.out, endFrame(c.out, start)
+	return c.end(kindSet)
+}
+
+// podKey identifies a pod: versions of the same pod have the same key.
+type podKey struct {
+	source string
+	uid    types.UID
+}
+
+func keyOf(p *journal.Pod) podKey { return podKey{p.Source, p.Object.UID} }
+
+// renumbered returns the pods whose name has another revision than the version of the pod.
+func renumbered(set *journal.Set) (byName map[podKey]int64) {
+	for _, c := range set.Names {
+		if c.After == nil || isVersion(set, c) {
+			continue
+		}
+		if byName == nil {
+			byName = make(map[podKey]int64)
+		}
+		byName[keyOf(c.After)] = c.Revision
+	}
+	return byName
+}
+
+// isVersion reports whether the pod that a name got is a version that the set made.
+func isVersion(set *journal.Set, c journal.Change) bool {
+	for _, u := range set.Updates {
+		if i := c.Revision - u.First; u.Op.IsConfig() && i >= 0 && i < int64(len(u.Pods)) {
+			return u.Pods[i].Revision == c.Revision && keyOf(u.Pods[i]) == keyOf(c.After)
+		}
+	}
+	return false
 }
 
 // appendPod appends a pod as a field. byName is the revision of its
@@ -116,17 +198,6 @@ func appendPod(dst []byte, p *journal.Pod, byName int64, nameOnly, withSource bo
 		return nil, fmt.Errorf("encoding pod %s/%s: %w", object.Namespace, object.Name, err)
 	}
 	return dst, nil
-}
-
-// appendState appends the last frame of a snapshot.
-func appendState(dst []byte, sources map[string]journal.Source) ([]byte, error) {
-	start := len(dst)
-	c := codec{out: beginFrame(dst, kindState)}
-	for _, name := range slices.Sorted(maps.Keys(sources)) {
-		s := sources[name]
-		c.message(setSource, true, func(c *codec) { sourceFields(c, &s) })
-	}
-	return c.out, endFrame(c.out, start)
 }
 
 // appendCeiling appends the frame that reserves revisions.

@@ -55,26 +55,23 @@ func goldenFiles(t *testing.T) map[string][]byte {
 		}}},
 	}
 	first := withState(encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now, Base: 1000, Ceiling: 5000, Passed: beginning, Note: "first"}), nil)
-	at := newState()
 	for _, set := range sets[:2] {
 		first = append(first, encoded(t, set)...)
-		at.apply(set, false)
 	}
 	first = appendCeiling(first, 6000)
-	second := encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now.Add(time.Second), Latest: at.latest, Passed: beginning + time.Second,
+	second := encodeHeader(&header{Instance: "instance-1", Node: "node", BootID: "boot-1", Created: now.Add(time.Second), Latest: sets[1].Time, Passed: beginning + time.Second,
 		Base: 1003, Ceiling: 6000, Predecessor: 1, PredecessorSize: int64(len(first)), Rolled: true, Note: "second"})
 	begin := len(second)
 	second = beginFrame(second, kindPods)
-	for _, p := range at.sorted() {
-		var err error
-		if second, err = appendPod(second, p.Pod, p.byName, false, true); err != nil {
-			t.Fatal(err)
-		}
+	second, err := appendPod(second, etcd[0], 1002, false, true)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := endFrame(second, begin); err != nil {
 		t.Fatal(err)
 	}
-	second = slices.Concat(withState(second, at.sources), takeover(), encoded(t, sets[2]), encoded(t, sets[3]), encodeNote("third"), encodedAfter(t, sets[4], beginning+2*time.Minute))
+	sources := map[string]journal.Source{"api": sets[1].Sources[0], "file": {Name: "file", Seen: true, Time: now}}
+	second = slices.Concat(withState(second, sources), takeover(), encoded(t, sets[2]), encoded(t, sets[3]), encodeNote("third"), encodedAfter(t, sets[4], beginning+2*time.Minute))
 	return map[string][]byte{segmentName(1): append(first, encoded(t, sets[2])...), segmentName(2): appendStop(second, now.Add(time.Minute), beginning+time.Minute)}
 }
 
@@ -163,7 +160,7 @@ func readGolden(t *testing.T, dir string) []byte {
 		Recovered goldenRecovered
 		Ceiling   int64
 		History   []goldenRecord
-	}{goldenOf(recovered), l.next.header.Ceiling, nil}
+	}{goldenOf(recovered), l.ceiling, nil}
 	for _, r := range read(t, files, HistoryOptions{}) {
 		found.History = append(found.History, goldenRecord{
 			r.Time, r.Instance, r.Revision, r.Op, r.Source, podOf(r.Pod), podOf(r.Before), r.Replaced, r.Gap,
@@ -230,9 +227,11 @@ func podOf(p *journal.Pod) goldenPod {
 }
 
 func goldenOf(r *Recovered) goldenRecovered {
-	out := goldenRecovered{r.Instance, r.Resumed, r.Reason, r.Revision, r.Reserved, r.Base, nil, nil, r.Sources, r.Problems, r.Note}
-	for _, p := range r.Pods {
-		out.Pods = append(out.Pods, podOf(p))
+	out := goldenRecovered{r.Instance, r.Resumed, r.Reason, r.Revision, r.Reserved, r.Base.Revision(), nil, nil, r.Base.Sources(), r.Problems, r.Note}
+	for p, byName := range r.Base.Pods() {
+		pod := podOf(p)
+		pod.ByName = byName
+		out.Pods = append(out.Pods, pod)
 	}
 	for _, set := range r.Sets {
 		golden := goldenSet{set.First, set.Revision, set.Time, nil, nil, set.Sources}

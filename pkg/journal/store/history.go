@@ -53,7 +53,7 @@ type Record struct {
 // ends the sequence. An empty directory has no records.
 func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, state: newState(), removed: make(map[nameKey]*journal.Pod), added: make(map[nameKey]bool)}
+		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, pods: make(map[podKey]*journal.Pod), removed: make(map[nameKey]*journal.Pod), added: make(map[nameKey]bool)}
 		if err := h.run(); err != nil && !errors.Is(err, errEnough) {
 			yield(Record{}, err)
 		}
@@ -70,7 +70,10 @@ type historian struct {
 	dir   string
 	opts  HistoryOptions
 	yield func(Record, error) bool
-	state *state
+	// pods are the current ones, at a revision.
+	pods     map[podKey]*journal.Pod
+	revision int64
+	latest   time.Time // of all sets
 	// removed are the pods that the current set has removed. added are the names that it
 	// adds.
 	removed map[nameKey]*journal.Pod
@@ -141,7 +144,7 @@ func (h *historian) end() error {
 	if h.broken == "" {
 		return nil
 	}
-	r := Record{Time: h.state.latest, Revision: h.state.revision, Gap: h.broken}
+	r := Record{Time: h.latest, Revision: h.revision, Gap: h.broken}
 	if h.last != nil {
 		r.Instance = h.last.header.Instance
 	}
@@ -211,7 +214,11 @@ func (h *historian) read(s *segment, until int64, aside map[uint64]string) error
 	if err := h.gap(s, aside); err != nil {
 		return err
 	}
-	h.state.load(snapshot, s.header.Base)
+	clear(h.pods)
+	for _, p := range snapshot.Updates[0].Pods {
+		h.pods[keyOf(p)] = p
+	}
+	h.revision = s.header.Base
 	end := file.sets(s, until, func(set *journal.Set) error { return h.set(s, set) })
 	h.last, h.broken = s, ""
 	switch {
@@ -235,7 +242,7 @@ func (h *historian) gap(s *segment, aside map[uint64]string) error {
 	case h.last == nil:
 	case h.last.header.Instance != s.header.Instance:
 		reason = cmp.Or(reason, "a new instance began: updates may be missing")
-	case h.state.revision != s.header.Base:
+	case h.revision != s.header.Base:
 		reason = cmp.Or(reason, "updates were not stored")
 	default:
 		return nil
@@ -265,12 +272,14 @@ func (h *historian) set(s *segment, set *journal.Set) error {
 			if err := h.record(s, set, u, u.First+int64(k), p); err != nil {
 				return err
 			}
-			// One by one: a set may have a pod twice.
-			one := &journal.Update{Op: u.Op, Source: u.Source, Pods: u.Pods[k : k+1]}
-			h.state.apply(&journal.Set{Time: set.Time, Revision: h.state.revision, Updates: []*journal.Update{one}}, false)
+			if h.pods[keyOf(p)] = p; u.Op == config.REMOVE {
+				delete(h.pods, keyOf(p))
+			}
 		}
 	}
-	h.state.apply(&journal.Set{Revision: set.Revision, Sources: set.Sources}, false)
+	if h.revision = set.Revision; set.Time.After(h.latest) {
+		h.latest = set.Time
+	}
 	return nil
 }
 
@@ -292,7 +301,7 @@ func (h *historian) record(s *segment, set *journal.Set, u *journal.Update, revi
 	r := Record{Time: set.Time, Instance: s.header.Instance, Revision: revision, Op: u.Op, Source: u.Source, Pod: p}
 	if p != nil {
 		name := nameKey{u.Source, p.Object.Namespace, p.Object.Name}
-		r.Before = h.state.pods[podKey{u.Source, p.Object.UID}].Pod
+		r.Before = h.pods[keyOf(p)]
 		switch {
 		case u.Op == config.REMOVE && r.Before != nil:
 			r.Pod = r.Before

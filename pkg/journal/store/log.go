@@ -108,7 +108,12 @@ type Log struct {
 	mode    mode
 	cause   error // of the last failure
 	since   time.Time
-	state   *state
+	// table is the state after the newest set.
+	table *journal.Table
+	// No revision is above the ceiling. note is the newest one, and latest the latest time of all sets.
+	ceiling int64
+	note    string
+	latest  time.Time
 	// instance is the instance under which sets are shown. unstored means that in the
 	// failed state, a set was shown that is not stored.
 	instance string
@@ -162,7 +167,7 @@ type entry struct {
 
 // Open reads the directory. The error is ErrLocked if another process uses it. All other
 // problems are in the result, and the log retries to create a segment. The caller must
-// run or close the log.
+// call Begin and run the log, or close it.
 func Open(opts Options) (*Log, *Recovered, error) {
 	opts.FS = cmp.Or(opts.FS, OS)
 	opts.MaxAge = cmp.Or(opts.MaxAge, DefaultMaxAge)
@@ -184,7 +189,7 @@ func Open(opts Options) (*Log, *Recovered, error) {
 	}
 	r := &recovery{
 		fs: opts.FS, dir: opts.Dir, node: opts.Node, bootID: opts.BootID,
-		replayBytes: opts.ReplayBytes, now: opts.Now(), state: newState(),
+		replayBytes: opts.ReplayBytes, now: opts.Now(),
 	}
 	if err := r.run(); err != nil {
 		unusable = cmp.Or(unusable, err)
@@ -194,11 +199,10 @@ func Open(opts Options) (*Log, *Recovered, error) {
 	if unusable != nil {
 		recovered.Problems = append(recovered.Problems, Problem{File: opts.Dir, Err: unusable})
 	}
-	l.state, l.instance, l.segments = r.state, recovered.Instance, r.segments
-	l.superseded, l.unread = r.leftovers, r.unread
+	l.instance, l.ceiling, l.note, l.latest = recovered.Instance, recovered.Reserved+reserve, r.note, r.latest
+	l.segments, l.superseded, l.unread = r.segments, r.leftovers, r.unread
 	l.passing = r.passing(opts.MaxAge / 8)
 	l.follow(r)
-	l.prepareLocked()
 	return l, recovered, nil
 }
 
@@ -233,6 +237,14 @@ func (l *Log) enter() error {
 	return err
 }
 
+// Begin starts the preparation of the first segment, so that no set is only in the snapshot.
+func (l *Log) Begin(table *journal.Table) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.table = table
+	l.prepareLocked()
+}
+
 // Append adds the next set. Its revisions are above those of the previous set. show is
 // called when the set must be shown: in the order of sets, one at a time, from another
 // goroutine, within about a second. After the log is closed, it is not called. Append
@@ -248,10 +260,13 @@ func (l *Log) Append(set *journal.Set, show func(journal.Commit)) {
 	if l.mode == closed || l.closing {
 		return
 	}
-	l.state.apply(set, false)
-	if l.state.ceiling-set.Revision < reserve/2 {
-		l.state.ceiling = set.Revision + reserve
-		frames = appendCeiling(frames, l.state.ceiling)
+	l.table = set.After
+	if set.Time.After(l.latest) {
+		l.latest = set.Time
+	}
+	if l.ceiling-set.Revision < reserve/2 {
+		l.ceiling = set.Revision + reserve
+		frames = appendCeiling(frames, l.ceiling)
 	}
 	l.enqueueLocked(frames, show)
 	if err != nil {
@@ -264,7 +279,7 @@ func (l *Log) Append(set *journal.Set, show func(journal.Commit)) {
 func (l *Log) Remember(note string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.state.note = note
+	l.note = note
 	switch {
 	case l.mode == closed || l.closing:
 	case l.mode != failed:

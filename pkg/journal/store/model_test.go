@@ -22,6 +22,21 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
+// kept is a pod, and the revision of its name; 0 if that is the revision of the pod.
+type kept struct {
+	*journal.Pod
+	byName int64
+}
+
+// tableOfPods returns a table of pods.
+func tableOfPods(revision int64, pods map[podKey]kept, sources map[string]journal.Source) *journal.Table {
+	return journal.NewTable(revision, func(yield func(*journal.Pod, int64) bool) {
+		for _, p := range pods {
+			yield(p.Pod, p.byName)
+		}
+	}, sources)
+}
+
 // model is a journal in short: it gives sets their revisions, and knows the state after them.
 type model struct {
 	random   *rand.Rand
@@ -48,14 +63,18 @@ func (m *model) begin(r *Recovered) {
 	m.instance, m.revision, m.reserved, m.pods = r.Instance, r.Revision, r.Reserved, final(r)
 }
 
-// applyTo is written again here, so that a fault of the package's own does not hide itself.
+// applyTo applies a set to the pods, as a journal does. A stored REMOVE has only the names of its pods. They are
+// replaced by the versions that it removes.
 func applyTo(pods map[podKey]kept, set *journal.Set) {
 	for _, u := range set.Updates {
-		for _, p := range u.Pods {
-			if u.Op == config.REMOVE {
-				delete(pods, podKey{u.Source, p.Object.UID})
-			} else {
-				pods[podKey{u.Source, p.Object.UID}] = kept{Pod: p}
+		for k, p := range u.Pods {
+			key := podKey{u.Source, p.Object.UID}
+			switch before, ok := pods[key]; {
+			case u.Op != config.REMOVE:
+				pods[key] = kept{Pod: p}
+			case ok:
+				u.Pods[k] = before.Pod
+				delete(pods, key)
 			}
 		}
 	}
@@ -148,6 +167,7 @@ func options(fs FS) Options {
 // process is a log that runs.
 type process struct {
 	log  *Log
+	pods map[podKey]kept
 	stop context.CancelFunc
 	done chan error
 }
@@ -158,21 +178,26 @@ func start(tb testing.TB, opts Options) (*process, *Recovered) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return run(l), recovered
-}
-
-func run(l *Log) *process {
+	p := &process{log: l, pods: final(recovered), done: make(chan error, 1)}
+	l.Begin(tableOfPods(recovered.Revision, p.pods, nil))
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.Discard()))
-	p := &process{log: l, stop: cancel, done: make(chan error, 1)}
+	p.stop = cancel
 	go func() { p.done <- l.Run(ctx) }()
-	return p
+	return p, recovered
 }
 
 // append appends a set and waits until it is shown.
 func (p *process) append(set *journal.Set) journal.Commit {
 	shown := make(chan journal.Commit, 1)
-	p.log.Append(set, func(c journal.Commit) { shown <- c })
+	p.add(set, func(c journal.Commit) { shown <- c })
 	return <-shown
+}
+
+// add appends a set, with the table after it.
+func (p *process) add(set *journal.Set, show func(journal.Commit)) {
+	applyTo(p.pods, set)
+	set.After = tableOfPods(set.Revision, p.pods, nil)
+	p.log.Append(set, show)
 }
 
 // end stops the log cleanly.
@@ -184,11 +209,11 @@ func (p *process) end() {
 // final returns the state that a result describes.
 func final(r *Recovered) map[podKey]kept {
 	pods := make(map[podKey]kept)
-	for _, p := range r.Pods {
-		pods[podKey{p.Source, p.Object.UID}] = kept{Pod: p}
+	if r.Base == nil { // of a test
+		return pods
 	}
-	for _, p := range r.Named {
-		renumber(pods, []journal.Change{{Revision: p.Revision, After: p}})
+	for p, byName := range r.Base.Pods() {
+		pods[keyOf(p)] = kept{p, byName}
 	}
 	for _, set := range r.Sets {
 		applyTo(pods, set)

@@ -21,7 +21,7 @@ func TestAFailureWhileASetIsShown(t *testing.T) {
 
 		var shown []int
 		hold := make(chan struct{})
-		p.log.Append(m.set(), func(journal.Commit) {
+		p.add(m.set(), func(journal.Commit) {
 			<-hold
 			shown = append(shown, 1)
 		})
@@ -34,7 +34,7 @@ func TestAFailureWhileASetIsShown(t *testing.T) {
 		})
 		<-time.After(2 * syncEvery)
 		done := make(chan struct{})
-		p.log.Append(m.set(), func(journal.Commit) {
+		p.add(m.set(), func(journal.Commit) {
 			shown = append(shown, 2)
 			close(done)
 		})

@@ -27,8 +27,8 @@ func TestTheNameOfTheNodeComesBack(t *testing.T) {
 		var last int64
 		for range 2 {
 			q, other := start(t, opts)
-			if len(other.Current) > 0 || other.Note != "" {
-				t.Errorf("another node has the pods of this one: %d, and the note %q", len(other.Current), other.Note)
+			if len(final(other)) > 0 || other.Note != "" {
+				t.Errorf("another node has the pods of this one: %d, and the note %q", len(final(other)), other.Note)
 			}
 			n := newModel(2, other)
 			q.append(n.set())

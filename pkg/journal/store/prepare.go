@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 
@@ -15,11 +14,9 @@ import (
 type preparation struct {
 	header  header
 	segment *segment
-	// from is the number of the last set in the snapshot. pods and sources are the
-	// snapshot.
-	from    uint64
-	pods    []kept
-	sources map[string]journal.Source
+	// from is the number of the last set in the snapshot. table is the snapshot.
+	from  uint64
+	table *journal.Table
 	// before is the segment that is written in the meantime, or nil.
 	before Appender
 	// queue has the sets after the snapshot. behind is their size.
@@ -40,14 +37,14 @@ func (n *preparation) add(e *entry) {
 
 // prepareLocked starts a preparation.
 func (l *Log) prepareLocked() *preparation {
-	l.state.ceiling = max(l.state.ceiling, l.state.revision+reserve)
+	l.ceiling = max(l.ceiling, l.table.Revision()+reserve)
 	n := &preparation{
 		header: header{
 			Instance: l.instance, Node: l.opts.Node, BootID: l.opts.BootID, Created: l.opts.Now(),
-			Latest: l.state.latest, Passed: l.passing.passed(), Base: l.state.revision, Ceiling: l.state.ceiling,
-			Note: l.state.note,
+			Latest: l.latest, Passed: l.passing.passed(), Base: l.table.Revision(), Ceiling: l.ceiling,
+			Note: l.note,
 		},
-		from: l.numbered, pods: l.state.sorted(), sources: maps.Clone(l.state.sources), before: l.file,
+		from: l.numbered, table: l.table, before: l.file,
 	}
 	switch k := len(l.segments); {
 	case l.file != nil:
@@ -121,42 +118,15 @@ func (l *Log) make(n *preparation) error {
 	if n.file, err = l.opts.FS.Create(filepath.Join(l.opts.Dir, n.segment.name)); err != nil {
 		return err
 	}
-	buffer := encodeHeader(&n.header)
-	flush := func(limit int) error {
-		if len(buffer) < limit {
-			return nil
-		}
-		written, err := n.file.Write(buffer)
+	err = writeSnapshot(&n.header, n.table, func(p []byte) error {
+		written, err := n.file.Write(p)
 		n.size += int64(written)
-		buffer = buffer[:0]
 		return err
-	}
-	start, begun := 0, false
-	for i := range n.pods {
-		if !begun {
-			start, begun = len(buffer), true
-			buffer = beginFrame(buffer, kindPods)
-		}
-		if buffer, err = appendPod(buffer, n.pods[i].Pod, n.pods[i].byName, false, true); err != nil {
-			return err
-		}
-		if len(buffer)-start > pieceBytes || i == len(n.pods)-1 {
-			if err := endFrame(buffer, start); err != nil {
-				return err
-			}
-			begun = false
-			if err := flush(batchBytes - pieceBytes); err != nil {
-				return fmt.Errorf("writing %s: %w", n.segment.name, err)
-			}
-		}
-	}
-	if buffer, err = appendState(buffer, n.sources); err != nil {
-		return err
-	}
-	if err := flush(0); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", n.segment.name, err)
 	}
-	n.pods = nil
+	n.table = nil
 	if err := n.file.Sync(); err != nil {
 		return fmt.Errorf("syncing %s: %w", n.segment.name, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -22,12 +21,8 @@ import (
 type Recovered struct {
 	journal.Recovered
 
-	// Current are the pods at Revision, by source, namespace, name and UID: Pods with the changes of Sets.
-	Current []*journal.Pod
-	// Resumed is true if the instance is that of the last process. Otherwise Reason is
-	// why it is new.
-	Resumed bool
-	Reason  string
+	// Reason is why the instance is new; empty if it is that of the last process.
+	Reason string
 	// Note is the last note that was stored; empty for none.
 	Note string
 	// Problems are for the log of the daemon.
@@ -66,10 +61,12 @@ type recovery struct {
 	// contains.
 	distrust string
 
-	state *state
-	base  int64
-	pods  []kept
-	sets  []*journal.Set
+	// ceiling, note and latest are those of the log.
+	ceiling int64
+	note    string
+	latest  time.Time
+	base    *journal.Table
+	sets    []*journal.Set
 	// end is the tail of the last segment.
 	end tail
 }
@@ -99,8 +96,7 @@ func (r *recovery) run() error {
 		r.reject(bad, err)
 	}
 	if len(r.segments) == 0 {
-		r.reset()
-		r.end = tail{}
+		r.base, r.sets, r.latest, r.end = nil, nil, time.Time{}, tail{}
 	}
 	return nil
 }
@@ -135,16 +131,9 @@ func (r *recovery) takeBack(names []string) {
 
 // keep records a segment of this node.
 func (r *recovery) keep(s *segment) {
-	r.state.ceiling = max(r.state.ceiling, s.header.Ceiling)
-	r.state.note = cmp.Or(s.header.Note, r.state.note)
+	r.ceiling = max(r.ceiling, s.header.Ceiling)
+	r.note = cmp.Or(s.header.Note, r.note)
 	r.segments = append(r.segments, s)
-}
-
-// reset drops the loaded state, but keeps the reserved revisions and the note.
-func (r *recovery) reset() {
-	ceiling, note := r.state.ceiling, r.state.note
-	r.state, r.sets, r.pods = newState(), nil, nil
-	r.state.ceiling, r.state.note = ceiling, note
 }
 
 // chain sorts segments, and separates the segments that don't count. A segment between another
@@ -226,7 +215,7 @@ func (r *recovery) load() (*segment, error) {
 		}
 		first--
 	}
-	r.reset()
+	r.latest = time.Time{}
 	for i := first; i < len(r.segments); i++ {
 		until := int64(math.MaxInt64)
 		if i+1 < len(r.segments) {
@@ -249,25 +238,22 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 	defer file.file.Close()
 	// If a segment follows the previous one, the state is there already. After a gap, the
 	// ring starts again.
-	decode := first || s.header.Base != r.state.revision
+	decode := first || s.header.Base != r.end.revision
 	snapshot, err := file.snapshot(decode)
 	if err != nil {
 		return err
 	}
 	if decode {
-		r.state.load(snapshot, s.header.Base)
-		r.base, r.pods, r.sets = s.header.Base, r.state.sorted(), nil
+		r.base, r.sets = tableOf(snapshot, s.header.Base), nil
 	}
+	r.seen(s.header.Latest)
 	r.end = file.sets(s, until, func(set *journal.Set) error {
-		r.state.apply(set, true)
+		r.seen(set.Time)
 		r.sets = append(r.sets, set)
 		return nil
 	})
-	r.state.ceiling = max(r.state.ceiling, r.end.ceiling)
-	r.state.note = cmp.Or(r.end.note, s.header.Note, r.state.note)
-	if s.header.Latest.After(r.state.latest) {
-		r.state.latest = s.header.Latest
-	}
+	r.ceiling = max(r.ceiling, r.end.ceiling)
+	r.note = cmp.Or(r.end.note, s.header.Note, r.note)
 	if until == math.MaxInt64 { // the last one: everything after its last complete set is cut
 		if n := len(r.segments); !r.end.counts && n > 1 && r.segments[n-2].number == s.header.Predecessor {
 			return cmp.Or(r.end.err, errTorn) // the previous segment was still being written
@@ -281,6 +267,26 @@ func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
 		return fmt.Errorf("%w: %w", errDamaged, errors.New(strings.TrimSpace(r.end.err.Error())))
 	}
 	return r.end.err
+}
+
+// seen records the time of a set.
+func (r *recovery) seen(t time.Time) {
+	if t.After(r.latest) {
+		r.latest = t
+	}
+}
+
+// tableOf returns the table of a snapshot.
+func tableOf(snapshot *journal.Set, base int64) *journal.Table {
+	byName, sources := renumbered(snapshot), make(map[string]journal.Source)
+	for _, source := range snapshot.Sources {
+		sources[source.Name] = source
+	}
+	return journal.NewTable(base, func(yield func(*journal.Pod, int64) bool) {
+		for _, p := range snapshot.Updates[0].Pods {
+			yield(p, byName[keyOf(p)])
+		}
+	}, sources)
 }
 
 // NoJournal is the reason of a start with an empty directory, at which nothing is lost.
@@ -319,7 +325,7 @@ const longest = 30 * 24 * time.Hour
 // were shown and not stored. A process that could store nothing may have shown them since the last
 // segment was begun, as fast as it can.
 func (r *recovery) reserved() int64 {
-	reserved := max(r.state.ceiling, r.state.revision)
+	reserved := max(r.ceiling, r.end.revision)
 	if n := len(r.segments); n > 0 {
 		reserved += fastest * min(max(0, r.now.Sub(r.segments[n-1].header.Created)), longest).Milliseconds()
 	}
@@ -328,33 +334,22 @@ func (r *recovery) reserved() int64 {
 
 // result returns the result for the journal.
 func (r *recovery) result() *Recovered {
-	result := &Recovered{Reason: r.fresh(), Note: r.state.note, Problems: r.problems}
-	pods := r.pods
+	result := &Recovered{Reason: r.fresh(), Note: r.note, Problems: r.problems}
 	if n := len(r.segments); n > 0 && r.end.err != nil {
 		result.Problems = append(result.Problems, Problem{File: r.segments[n-1].name,
 			Err: fmt.Errorf("cut at byte %d of %d: %w", r.end.good, r.segments[n-1].size, r.end.err)})
 	}
+	result.Base, result.Sets = r.base, r.sets
+	if r.base == nil {
+		result.Base = tableOf(&journal.Set{Updates: []*journal.Update{{}}}, 0)
+	}
 	if result.Reason == "" {
 		result.Instance, result.Resumed = r.segments[len(r.segments)-1].header.Instance, true
-		result.Revision, result.Base, result.Sets = r.state.revision, r.base, r.sets
-		result.Reserved = r.reserved()
+		result.Revision, result.Reserved = r.end.revision, r.reserved()
 	} else {
-		pods = r.state.sorted()
 		result.Instance = newInstance()
-		r.state.revision = max(r.now.UnixMilli(), r.reserved()+1)
-		result.Revision, result.Base = r.state.revision, r.state.revision
-		result.Reserved = r.state.revision
+		result.Revision = max(r.now.UnixMilli(), r.reserved()+1)
+		result.Reserved = result.Revision
 	}
-	result.Sources = maps.Clone(r.state.sources)
-	for _, p := range r.state.sorted() {
-		result.Current = append(result.Current, p.Pod)
-	}
-	for _, p := range pods {
-		result.Pods = append(result.Pods, p.Pod)
-		if p.byName != 0 {
-			result.Named = append(result.Named, p.At(p.byName))
-		}
-	}
-	r.state.ceiling = result.Reserved + reserve
 	return result
 }

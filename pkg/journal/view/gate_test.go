@@ -13,6 +13,8 @@ import (
 // slowStore stores a set when answer is called.
 type slowStore struct{ waiting []func(journal.Commit) }
 
+func (s *slowStore) Begin(*journal.Table) {}
+
 func (s *slowStore) Append(set *journal.Set, show func(journal.Commit)) {
 	s.waiting = append(s.waiting, show)
 }

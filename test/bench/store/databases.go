@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -12,17 +13,20 @@ import (
 	_ "github.com/mattn/go-sqlite3"
 	bolt "go.etcd.io/bbolt"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	_ "modernc.org/sqlite"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
+	restored "github.com/podconfigd/podconfigd/test/testutil/recovered"
 )
 
 type ownLog struct {
 	log *store.Log
 	// first is the newest revision at the start. begin is added to the revisions of put.
 	first, begin int64
+	pods         map[types.UID]*journal.Pod
 	shown        chan journal.Commit
 	stop         context.CancelFunc
 	done         chan error
@@ -34,7 +38,8 @@ func openLog(dir string) (database, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	l := &ownLog{log, recovered.Revision, 0, make(chan journal.Commit, 1), stop, make(chan error, 1)}
+	l := &ownLog{log, recovered.Revision, 0, make(map[types.UID]*journal.Pod), make(chan journal.Commit, 1), stop, make(chan error, 1)}
+	log.Begin(restored.Table(recovered.Revision, maps.Values(l.pods)))
 	if !recovered.Resumed {
 		l.begin = recovered.Revision
 	}
@@ -44,8 +49,11 @@ func openLog(dir string) (database, error) {
 
 func (l *ownLog) put(revision int64, pod *v1.Pod) error {
 	revision += l.begin
-	l.log.Append(&journal.Set{First: revision, Revision: revision, Time: time.Now(), Updates: []*journal.Update{{
-		First: revision, Revision: revision, Op: config.UPDATE, Source: "api", Pods: []*journal.Pod{journal.NewStored("api", pod, nil, revision, nil)},
+	stored := journal.NewStored("api", pod, nil, revision, nil)
+	l.pods[pod.UID] = stored
+	after := restored.Table(revision, maps.Values(l.pods)) // a journal has it already, so this counts against the log
+	l.log.Append(&journal.Set{First: revision, Revision: revision, Time: time.Now(), After: after, Updates: []*journal.Update{{
+		First: revision, Revision: revision, Op: config.UPDATE, Source: "api", Pods: []*journal.Pod{stored},
 	}}}, func(c journal.Commit) { l.shown <- c })
 	if c := <-l.shown; !c.Stored {
 		return l.log.Status().Err

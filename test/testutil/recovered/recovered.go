@@ -2,6 +2,7 @@
 package recovered
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -16,14 +17,31 @@ const ahead = 1 << 50
 // Of returns the state of an earlier run in which each source had these pods. The
 // next revision follows without a gap.
 func Of(pods map[string][]*v1.Pod) *journal.Recovered {
-	r := &journal.Recovered{Instance: "restored", Base: ahead, Sources: make(map[string]journal.Source)}
+	revision, sources := int64(ahead), make(map[string]journal.Source)
+	var stored []*journal.Pod
 	for _, source := range slices.Sorted(maps.Keys(pods)) {
-		r.Sources[source] = journal.Source{Name: source, Seen: true}
+		sources[source] = journal.Source{Name: source, Seen: true}
 		for _, object := range pods[source] {
-			r.Base++
-			r.Pods = append(r.Pods, journal.NewStored(source, object, nil, r.Base, nil))
+			revision++
+			stored = append(stored, journal.NewStored(source, object, nil, revision, nil))
 		}
 	}
-	r.Revision, r.Reserved = r.Base, r.Base-1
-	return r
+	base := journal.NewTable(revision, versions(slices.Values(stored)), sources)
+	return &journal.Recovered{Instance: "restored", Base: base, Revision: revision, Reserved: revision - 1, Resumed: true}
+}
+
+// Table returns the state with these pods, without a source.
+func Table(revision int64, pods iter.Seq[*journal.Pod]) *journal.Table {
+	return journal.NewTable(revision, versions(pods), nil)
+}
+
+// versions has the pods with 0, as the names have the revisions of the pods.
+func versions(pods iter.Seq[*journal.Pod]) iter.Seq2[*journal.Pod, int64] {
+	return func(yield func(*journal.Pod, int64) bool) {
+		for p := range pods {
+			if !yield(p, 0) {
+				return
+			}
+		}
+	}
 }
