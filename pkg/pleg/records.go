@@ -266,13 +266,17 @@ func (r *records) end(f Found) {
 // limit.
 func (r *records) forget(now time.Time, retention time.Duration, most int) {
 	from := now.Add(-max(retention, tombstoneAge))
-	if len(r.gone) > most {
-		removed := slices.SortedFunc(maps.Values(r.gone), func(a, b Found) int { return b.removed.Compare(a.removed) })
-		if at := removed[most].removed; at.After(from) {
-			from = at.Add(1) // also those of the same list
+	maps.DeleteFunc(r.gone, func(_ string, f Found) bool { return f.removed.Before(from) })
+	if n := len(r.gone) - most; n > 0 {
+		oldest := slices.SortedFunc(maps.Keys(r.gone), func(a, b string) int {
+			// One list can remove many.
+			f, g := r.gone[a], r.gone[b]
+			return cmp.Or(f.removed.Compare(g.removed), f.Ended.Compare(g.Ended), cmp.Compare(a, b))
+		})
+		for _, id := range oldest[:n] {
+			delete(r.gone, id)
 		}
 	}
-	maps.DeleteFunc(r.gone, func(_ string, f Found) bool { return f.removed.Before(from) })
 	maps.DeleteFunc(r.ended, func(_ types.UID, id string) bool { return r.gone[id].UID == "" })
 }
 

@@ -87,3 +87,35 @@ func TestEndsOfRemovedContainers(t *testing.T) {
 		})
 	}
 }
+
+// Of the containers that one list lacks, as many are found as may be, those that ended last.
+func TestLimitOfRemovedContainers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const containers, most = 30, 10
+		m := newModel(1)
+		m.noEvents = true
+		r := read(t, Options{Runtime: m, MaxRemoved: most, Retention: time.Hour})
+		pass(5 * time.Second)
+		for i := range containers {
+			m.steps("p", fmt.Sprint("c", i), StateCreated, StateRunning)
+		}
+		pass(10 * time.Second)
+		for i := range containers {
+			m.step("p", fmt.Sprint("c", i), StateExited)
+			pass(time.Second)
+		}
+		m.mu.Lock()
+		m.containers = nil
+		m.mu.Unlock()
+		pass(2*forgetPeriod + 3*time.Second)
+		for i := range containers {
+			if _, known := r.FindContainer(fmt.Sprint("c", i)); known != (i >= containers-most) {
+				t.Errorf("container %d is found: %t", i, known)
+			}
+		}
+		if _, known := r.FindPod("p"); !known {
+			t.Error("the pod is not found")
+		}
+		r.stop()
+	})
+}
