@@ -28,10 +28,6 @@ func boolean(word string) (value, ok bool) {
 
 // Booleans returns a fault for each key and each value that looks like a text, and becomes a boolean.
 func (t *Text) Booleans() (found Findings) {
-	root := t.tree()
-	if root == nil {
-		return found
-	}
 	report := func(n *yaml.Node, path, what string) {
 		if n.Kind != yaml.ScalarNode || n.Style != 0 || n.Value == "" || len(n.Value) > len("yes") {
 			return
@@ -42,23 +38,14 @@ func (t *Text) Booleans() (found Findings) {
 			})
 		}
 	}
-	var look func(n *yaml.Node, path string)
-	look = func(n *yaml.Node, path string) {
-		switch n.Kind { //nolint:exhaustive // an alias is visited at its anchor
-		case yaml.SequenceNode:
-			for i, item := range n.Content {
-				look(item, fmt.Sprintf("%s[%d]", path, i))
-			}
-		case yaml.MappingNode:
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				below := join(path, nameOfKey(n.Content[i]))
-				report(n.Content[i], below, "key")
-				look(n.Content[i+1], below)
-			}
-		case yaml.ScalarNode:
-			report(n, path, "value")
+	t.each(func(n *yaml.Node, path string) {
+		report(n, path, "value")
+		if n.Kind != yaml.MappingNode {
+			return
 		}
-	}
-	look(root, "")
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			report(n.Content[i], join(path, nameOfKey(n.Content[i])), "key")
+		}
+	})
 	return found
 }

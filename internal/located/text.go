@@ -186,33 +186,42 @@ func (t *Text) Again(name string) int {
 // Duplicates returns a fault for each duplicate key of a mapping. The note is added to each
 // message.
 func (t *Text) Duplicates(note string) (found Findings) {
-	root := t.tree()
-	if root == nil {
-		return found
-	}
+	t.each(func(n *yaml.Node, path string) {
+		if n.Kind != yaml.MappingNode {
+			return
+		}
+		lines := make(map[string]int, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			name := nameOfKey(key)
+			if first := lines[name]; first > 0 && key.Tag != "!!merge" {
+				found.Add(func() Fault {
+					return Fault{key.Line, join(path, name), fmt.Sprintf("duplicate key, also in line %d%s", first, note)}
+				})
+			}
+			lines[name] = key.Line
+		}
+	})
+	return found
+}
+
+// each visits all nodes but keys, with their paths. An alias is visited at its anchor.
+func (t *Text) each(visit func(n *yaml.Node, path string)) {
 	var look func(n *yaml.Node, path string)
 	look = func(n *yaml.Node, path string) {
-		switch n.Kind { //nolint:exhaustive // scalars have no keys, and an alias is visited at its anchor
+		visit(n, path)
+		switch n.Kind { //nolint:exhaustive // the others have nothing below them
 		case yaml.SequenceNode:
 			for i, item := range n.Content {
 				look(item, fmt.Sprintf("%s[%d]", path, i))
 			}
 		case yaml.MappingNode:
-			lines := make(map[string]int, len(n.Content)/2)
 			for i := 0; i+1 < len(n.Content); i += 2 {
-				key := n.Content[i]
-				name := nameOfKey(key)
-				below := join(path, name)
-				if first := lines[name]; first > 0 && key.Tag != "!!merge" {
-					found.Add(func() Fault {
-						return Fault{key.Line, below, fmt.Sprintf("duplicate key, also in line %d%s", first, note)}
-					})
-				}
-				lines[name] = key.Line
-				look(n.Content[i+1], below)
+				look(n.Content[i+1], join(path, nameOfKey(n.Content[i])))
 			}
 		}
 	}
-	look(root, "")
-	return found
+	if root := t.tree(); root != nil {
+		look(root, "")
+	}
 }
