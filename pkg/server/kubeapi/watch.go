@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -43,8 +44,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
-		ended := endAfter(ctx, w)
-		defer ended()
+		respond.Within(w, min(o.timeout, math.MaxInt64-a.Limits.ListTimeout)+a.Limits.ListTimeout)
 	}
 	cursor := o.resource.watch(a, r, o)
 	defer cursor.Close()
@@ -62,23 +62,6 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	err := s.run(ctx, w, cursor)
 	client := conn.HTTPClient(r)
 	klog.FromContext(ctx).V(3).Info("Watch ended", "resource", o.resource.Name, "reason", err, "pid", client.PID, "userAgent", client.UserAgent)
-}
-
-// endAfter gives a write endWait from when the context is done. The time runs from when the daemon
-// sees that, not from when it was due: on a machine that stood still, a client that reads would miss
-// the end. The caller calls ended before it returns.
-func endAfter(ctx context.Context, w http.ResponseWriter) (ended func()) {
-	set := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(set)
-		respond.Within(w, endWait)
-	})
-	return func() {
-		if !stop() {
-			<-set
-		}
-		respond.Within(w, endWait) // for the end of the body
-	}
 }
 
 // since returns the revision at which a watch starts; nil to start with the current objects.

@@ -116,14 +116,14 @@ func (w slow) FlushError() error {
 
 func (w slow) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// A client that reads gets the end of its watch, also from a machine that stood still meanwhile.
+// A client that reads gets the end of its watch, also from a machine that stood still for seconds meanwhile.
 func TestAWatchEndsAfterAStandstill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := journal.New(journal.Options{Sources: []string{config.FileSource}})
 		j.Append(config.PodUpdate{Op: config.ADD, Source: config.FileSource})
 		serves := handler(j, func(*API) {})
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			serves.ServeHTTP(slow{w, time.Minute}, r)
+			serves.ServeHTTP(slow{w, 10 * time.Second}, r)
 		})}
 		l := testutil.NewPipes()
 		var serving sync.WaitGroup
