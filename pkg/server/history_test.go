@@ -213,7 +213,7 @@ func TestInvalidHistoryRequests(t *testing.T) {
 	if page := d.page(t, "limit=5&continue="+token); short(page.Records) != "ADD file/b" {
 		t.Errorf("another limit: %s", short(page.Records))
 	}
-	if code, body := d.get(t, "/v1alpha1/history?continue="+url.QueryEscape(of(`{"i":"other","r":1,"s":"   "}`))); code != http.StatusGone || !strings.Contains(body, "Expired") {
+	if code, body := d.get(t, "/v1alpha1/history?continue="+url.QueryEscape(of(`{"i":"other","r":1,"s":"     "}`))); code != http.StatusGone || !strings.Contains(body, "Expired") {
 		t.Errorf("another instance: %d %s", code, body)
 	}
 	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))

@@ -75,14 +75,6 @@ func (q *HistoryQuery) resume(token string) error {
 	return nil
 }
 
-// selectOrder adds the parameters until and newest to the selection, if they are given. So a token of an
-// earlier version, which did not have these parameters, stays valid.
-func (q *HistoryQuery) selectOrder(until string) {
-	if until != "" || q.Newest {
-		q.selection += fmt.Sprint(" ", until, " ", q.Newest)
-	}
-}
-
 // ParseHistory parses the query of /v1alpha1/history.
 func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
 	q, err := parseQuery(raw, "since", "source", "pod", "pods", "limit", "continue", "until", "newest")
@@ -90,13 +82,12 @@ func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
 		return nil, err
 	}
 	v := q.values
-	h := &HistoryQuery{selection: strings.Join([]string{v["since"], v["source"], v["pod"], v["pods"]}, " ")}
+	h := &HistoryQuery{selection: strings.Join([]string{v["since"], v["source"], v["pod"], v["pods"], v["until"], v["newest"]}, " ")}
 	h.Opts.Since, err = history.ParseSince(v["since"], now)
 	q.Add("since", err)
 	h.Opts.Until, err = history.ParseSince(v["until"], now)
 	q.Add("until", err)
 	h.Newest = q.bool("newest", false)
-	h.selectOrder(v["until"])
 	h.Opts.Pods = q.bool("pods", false)
 	limit := int64(0)
 	if v["limit"] != "" {
@@ -128,8 +119,7 @@ func History(request *v1alpha1.HistoryRequest) (*HistoryQuery, error) {
 		until = h.Opts.Until.Format(time.RFC3339Nano)
 	}
 	h.Newest = request.GetNewest()
-	h.selection = fmt.Sprint(since, " ", request.GetSource(), " ", request.GetPod(), " ", request.GetPods())
-	h.selectOrder(until)
+	h.selection = fmt.Sprint(since, " ", request.GetSource(), " ", request.GetPod(), " ", request.GetPods(), " ", until, " ", h.Newest)
 	h.Opts.Pods = request.GetPods()
 	h.setLimit(&f, request.GetLimit(), request.GetLimit())
 	h.complete(&f, request.GetSource(), request.GetPod(), request.GetContinueToken())
