@@ -46,7 +46,6 @@ func BenchmarkLists(b *testing.B) {
 		read func() (int, error)
 	}{
 		{"State", func() (int, error) { return len(j.State().Pods), nil }},
-		{"At/past", func() (int, error) { pods, err := j.At(past); return len(pods), err }},
 		{"Named/present", func() (int, error) { pods, _, err := j.Named(0); return len(pods), err }},
 		{"Named/past", func() (int, error) { pods, _, err := j.Named(past); return len(pods), err }},
 		{"Named/within", func() (int, error) { pods, _, err := j.Named(past - 1); return len(pods), err }},

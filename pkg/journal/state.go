@@ -74,16 +74,6 @@ func (j *Journal) Named(at int64) ([]*Pod, int64, error) {
 	return p.byName(), p.revision, nil
 }
 
-// At returns all pods as they were after a set, in the order of BySource. The error is a
-// CompactedError if the set has left the ring.
-func (j *Journal) At(revision int64) ([]*Pod, error) {
-	p, err := j.past(revision)
-	if err != nil {
-		return nil, err
-	}
-	return p.bySource(), nil
-}
-
 // past is a table at a revision. If the revision is within a set, the table is that before the set.
 type past struct {
 	*Table

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,24 +18,33 @@ import (
 func states(t *testing.T, j *testJournal) (pods, names map[int64]map[string]*journal.Pod) {
 	t.Helper()
 	from := j.Status().Compacted
-	all, err := j.At(from)
-	if err != nil {
-		t.Fatal(err)
-	}
 	named, _, err := j.Named(from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod, name := map[string]*journal.Pod{}, map[string]*journal.Pod{}
-	for _, p := range all {
-		pod[podKeyOf(p)] = p
-	}
 	for _, p := range named {
 		name[p.Object.Name] = p
 	}
 	reading, err := j.After(from, nil, 1<<20)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, p := range j.State().Pods {
+		pod[podKeyOf(p)] = p
+	}
+	for _, set := range slices.Backward(reading.Sets) { // back to the beginning
+		for _, u := range slices.Backward(set.Updates) {
+			for i, p := range slices.Backward(u.Pods) {
+				switch {
+				case !u.Op.IsConfig():
+				case u.Before[i] == nil:
+					delete(pod, podKeyOf(p))
+				default:
+					pod[podKeyOf(p)] = u.Before[i]
+				}
+			}
+		}
 	}
 	pods, names = map[int64]map[string]*journal.Pod{}, map[int64]map[string]*journal.Pod{}
 	at := from
