@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/crictl"
 	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -34,7 +33,7 @@ func tooLarge(revision, head int64) *metav1.Status {
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	if instead := crictl.Instead(r.URL.Path); instead != "" {
+	if instead := failure.Instead(r.URL.Path); instead != "" {
 		respond.Error(w, http.StatusNotFound, instead)
 		return
 	}

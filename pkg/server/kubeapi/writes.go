@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/podconfigd/podconfigd/internal/crictl"
+	"github.com/podconfigd/podconfigd/internal/failure"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
@@ -17,7 +17,7 @@ func Has(path string) bool {
 
 // Write refuses a request that is neither GET nor HEAD.
 func Write(w http.ResponseWriter, r *http.Request) {
-	if instead := crictl.Instead(strings.TrimSuffix(r.URL.Path, "/")); instead != "" {
+	if instead := failure.Instead(strings.TrimSuffix(r.URL.Path, "/")); instead != "" {
 		respond.Error(w, http.StatusMethodNotAllowed, instead)
 		return
 	}
