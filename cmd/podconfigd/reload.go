@@ -137,7 +137,7 @@ func (r *reloader) apply(ctx context.Context, d *daemon.Daemon, loaded *configfi
 	if err != nil {
 		return nil, nil, loaded.Locate(err)
 	}
-	changed, needRestart = paths(result.Changed), paths(result.NeedRestart)
+	changed, needRestart = append([]string{}, result.Changed...), append([]string{}, result.NeedRestart...) // none is [] in the log
 	if v := loaded.Logging.Verbosity; v != r.logging.Verbosity {
 		if _, err := logs.GlogSetter(strconv.FormatUint(uint64(v), 10)); err != nil {
 			return nil, nil, err
@@ -149,12 +149,4 @@ func (r *reloader) apply(ctx context.Context, d *daemon.Daemon, loaded *configfi
 		needRestart = append(needRestart, "logging")
 	}
 	return changed, needRestart, nil
-}
-
-func paths(names []daemon.FieldName) []string {
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = string(name)
-	}
-	return paths
 }

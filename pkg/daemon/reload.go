@@ -13,13 +13,13 @@ import (
 // ErrNotRunning is returned by Reload after Run has returned.
 var ErrNotRunning = errors.New("the daemon is not running")
 
-// Reloaded is the result of Reload, in the order of the file.
+// Reloaded is the result of Reload: fields, by their paths in the file, in the order of the file.
 type Reloaded struct {
 	// Changed are the fields that changed and are in effect.
-	Changed []FieldName
+	Changed []string
 	// NeedRestart are the fields that differ from what the daemon runs with and take effect
 	// only at a start.
-	NeedRestart []FieldName
+	NeedRestart []string
 }
 
 // Reload changes the configuration while Run runs. Fields that can't change while it runs stay
@@ -41,7 +41,7 @@ func (d *Daemon) Reload(ctx context.Context, c *Config) (Reloaded, error) {
 		next, reloaded := d.current.merged(&to)
 		if len(reloaded.NeedRestart) > 0 { // for example the only source left
 			if err := next.Validate(); err != nil {
-				return fmt.Errorf("the changes need a restart, because they depend on %s: %w", listed(reloaded.NeedRestart), err)
+				return fmt.Errorf("the changes need a restart, because they depend on %s: %w", strings.Join(reloaded.NeedRestart, ", "), err)
 			}
 		}
 		for _, p := range d.parts {
@@ -70,11 +70,11 @@ func (d *Daemon) Refused(err error) {
 // onDisk is how the configuration differs from what the daemon runs with.
 type onDisk struct {
 	mu          sync.Mutex
-	needRestart []FieldName
+	needRestart []string
 	refused     error
 }
 
-func (c *onDisk) differ(needRestart []FieldName) {
+func (c *onDisk) differ(needRestart []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.needRestart = needRestart
@@ -91,7 +91,7 @@ func (c *onDisk) problems() (problems []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.needRestart) > 0 {
-		problems = append(problems, "changes of the configuration need a restart: "+listed(c.needRestart))
+		problems = append(problems, "changes of the configuration need a restart: "+strings.Join(c.needRestart, ", "))
 	}
 	if c.refused != nil {
 		line, _, _ := strings.Cut(c.refused.Error(), "\n")
@@ -105,23 +105,14 @@ func (c *Config) merged(to *Config) (next Config, reloaded Reloaded) {
 	next = *c
 	for i := range v1alpha1.Options {
 		o := &v1alpha1.Options[i]
-		switch name := FieldName(o.Path); {
+		switch {
 		case o.IsOfLog() || o.Same(&c.PodConfigdConfiguration, &to.PodConfigdConfiguration):
 		case o.Reload == "":
-			reloaded.NeedRestart = append(reloaded.NeedRestart, name)
+			reloaded.NeedRestart = append(reloaded.NeedRestart, o.Path)
 		default:
-			reloaded.Changed = append(reloaded.Changed, name)
+			reloaded.Changed = append(reloaded.Changed, o.Path)
 			o.Copy(&next.PodConfigdConfiguration, &to.PodConfigdConfiguration)
 		}
 	}
 	return next, reloaded
-}
-
-// listed returns the fields, by their paths in the config file.
-func listed(names []FieldName) string {
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = string(name)
-	}
-	return strings.Join(paths, ", ")
 }

@@ -157,7 +157,7 @@ func (r *reloadable) expect(want ...string) {
 }
 
 // reload reloads the configuration, and expects these fields to change.
-func (r *reloadable) reload(want ...daemon.FieldName) {
+func (r *reloadable) reload(want ...string) {
 	r.t.Helper()
 	got, err := r.Reload(r.t.Context(), &r.config)
 	if diff := cmp.Diff(daemon.Reloaded{Changed: want}, got); err != nil || diff != "" {
@@ -291,8 +291,8 @@ func TestReloadChecksFirst(t *testing.T) {
 	restart.MaxSubscribers, restart.JournalMaxBytes, restart.PLEGRelistPeriod = new(int32(1)), new(int64(1000)), every(2*time.Second)
 	got, err := r.Reload(t.Context(), &restart)
 	want := daemon.Reloaded{
-		Changed:     []daemon.FieldName{"removalBrake", "plegRelistPeriod", "syncFrequency", "maxSubscribers", "journalMaxBytes"},
-		NeedRestart: []daemon.FieldName{"hostnameOverride", "socket", "listen", "authentication.anonymous.enabled"},
+		Changed:     []string{"removalBrake", "plegRelistPeriod", "syncFrequency", "maxSubscribers", "journalMaxBytes"},
+		NeedRestart: []string{"hostnameOverride", "socket", "listen", "authentication.anonymous.enabled"},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
