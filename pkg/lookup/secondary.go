@@ -14,6 +14,9 @@ import (
 // k8snetworkplumbingwg/multi-net-spec: 4.1.2 Network Attachment Status Annotation.
 const networkStatus = "k8s.v1.cni.cncf.io/network-status"
 
+// maxSecondary is the number of secondary addresses of a pod that count. Real pods have few, but the annotation can have 50,000.
+const maxSecondary = 256
+
 // ips returns the addresses of a pod, and then its secondary ones.
 func ips(pod *v1.Pod) []netip.Addr { return addSecondary(addresses(&pod.Status), pod) }
 
@@ -30,11 +33,15 @@ func addSecondary(all []netip.Addr, pod *v1.Pod) []netip.Addr {
 	if json.Unmarshal([]byte(status), &networks) != nil {
 		return all // another program wrote it
 	}
+	most := len(all) + maxSecondary
 	for _, network := range networks {
 		if network.Default {
 			continue // the pod's status has its addresses
 		}
 		for _, s := range network.IPs {
+			if len(all) == most {
+				return all
+			}
 			if ip, ok := parseIP(s); ok && !slices.Contains(all, ip) {
 				all = append(all, ip)
 			}

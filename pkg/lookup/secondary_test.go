@@ -2,6 +2,8 @@ package lookup
 
 import (
 	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -73,4 +75,17 @@ func TestSecondaryAddressesOfAStaticPod(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The annotation of one pod can have tens of thousands of addresses. Each takes memory, and comparing all takes seconds.
+func TestSecondaryAddressesAreLimited(t *testing.T) {
+	const all = 30000
+	var list strings.Builder
+	for i := range all {
+		fmt.Fprintf(&list, `,"1::%x"`, i)
+	}
+	found := ips(onNetworks(pod("web", "10.0.0.1", "fd00::1"), `[{"ips":[`+list.String()[1:]+`]}]`))
+	if n := len(found); n != 2+maxSecondary || found[n-1] != netip.MustParseAddr(fmt.Sprintf("1::%x", maxSecondary-1)) {
+		t.Errorf("got %d addresses, the last one is %v", n, found[n-1])
+	}
 }
