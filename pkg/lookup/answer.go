@@ -1,7 +1,6 @@
 package lookup
 
 import (
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,8 +25,11 @@ func (l *Lookup) add(q *Query, versions []version, f *finding) {
 		if p == nil {
 			continue
 		}
-		if slices.ContainsFunc(f.answer.Pods, func(other v1alpha1.LookupPod) bool { return other.UID == string(p.Object.UID) }) {
+		if f.added[p.Object.UID] {
 			return
+		}
+		if f.added != nil {
+			f.added[p.Object.UID] = true
 		}
 		status, by := &p.Object.Status, ""
 		if mirror := l.pods.mirror(v); mirror != nil {

@@ -217,3 +217,22 @@ func BenchmarkMemoryOfEnded(b *testing.B) {
 		runtime.KeepAlive(e)
 	}
 }
+
+// An IP of the host can have had all pods that are kept. Each comes once.
+func TestManyEndedWithOneIP(t *testing.T) {
+	onNode(t, false, func(n *node) {
+		var mirrors, statics []*v1.Pod
+		for i := range maxEnded / 2 {
+			static := pod(fmt.Sprint("p", i), "10.0.0.1")
+			statics, mirrors = append(statics, static), append(mirrors, mirrorOf(static, fmt.Sprint("m", i)))
+		}
+		for source, pods := range map[string][]*v1.Pod{"file": statics, "api": mirrors} {
+			n.deliver(config.ADD, source, pods...)
+			n.deliver(config.REMOVE, source, pods...)
+		}
+		answer, err := n.Find(n.t.Context(), nil, &Query{PodIP: "10.0.0.1"})
+		if err != nil || len(answer.Pods) != maxEnded/2 {
+			t.Errorf("got %d pods, %v", len(answer.Pods), err)
+		}
+	})
+}

@@ -23,6 +23,8 @@ type finding struct {
 	ids   []string
 	keys  []any
 	until time.Time
+	// added has the UIDs of the pods of an answer that can have many, and to which a pod can come twice; otherwise nil.
+	added map[types.UID]bool
 }
 
 // improves reports whether a better answer can come.
@@ -49,6 +51,7 @@ func (l *Lookup) find(q *Query, t *target) *finding {
 }
 
 func (l *Lookup) findIP(q *Query, ip netip.Addr, f *finding) {
+	f.added = make(map[types.UID]bool)
 	l.pods.read(f.answer, func() {
 		l.pods.ofIP(ip, q.At, func(versions []version) {
 			n := len(f.answer.Pods)
