@@ -93,6 +93,19 @@ func TestWithoutARuntime(t *testing.T) {
 	})
 }
 
+// Two sources can have a UID under two names. One of them stays with its IP when the other is removed.
+func TestOneUIDUnderTwoNames(t *testing.T) {
+	onNode(t, false, func(n *node) {
+		web, other := pod("web", "10.0.0.1"), pod("other", "10.0.0.1")
+		other.UID = web.UID
+		n.deliver(config.ADD, "file", web)
+		n.deliver(config.ADD, "api", other)
+		n.deliver(config.REMOVE, "api", other)
+		n.expect("file web", Query{PodUID: web.UID})
+		n.expect("file web", Query{PodIP: "10.0.0.1"})
+	})
+}
+
 // What ended is known for a minute, and marked.
 func TestEnded(t *testing.T) {
 	onNode(t, true, func(n *node) {

@@ -178,9 +178,11 @@ func (p *pods) dropIPs(pod *journal.Pod) {
 	}
 }
 
-// without removes the pod with the UID of another from a list.
+// without removes the earlier version of a pod from a list. Two sources can have a UID under two names.
 func without(list []*journal.Pod, pod *journal.Pod) []*journal.Pod {
-	return slices.DeleteFunc(list, func(other *journal.Pod) bool { return other.Object.UID == pod.Object.UID })
+	return slices.DeleteFunc(list, func(other *journal.Pod) bool {
+		return other.Object.UID == pod.Object.UID && other.Source == pod.Source && nameOf(other) == nameOf(pod)
+	})
 }
 
 // expiry returns a channel that receives when the oldest removed pod is due to be forgotten; nil if there is none.
