@@ -120,6 +120,23 @@ func TestAnIPAtATime(t *testing.T) {
 	})
 }
 
+// The IP of a pod that failed in an init container is free after that.
+func TestTheIPOfAPodThatFailedAtItsStart(t *testing.T) {
+	onNode(t, false, func(n *node) {
+		began := time.Now()
+		failed := pod("failed", "10.0.0.1")
+		failed.Status.Phase = v1.PodFailed
+		failed.Status.InitContainerStatuses = []v1.ContainerStatus{{Name: "init", State: v1.ContainerState{
+			Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.NewTime(began.Add(5 * time.Second))},
+		}}}
+		failed.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Waiting: new(v1.ContainerStateWaiting)}}}
+		n.deliver(config.ADD, "api", failed)
+		n.pass(30 * time.Second)
+		n.expect("api failed", Query{PodIP: "10.0.0.1", At: began.Add(2 * time.Second)})
+		n.expect("looking up pod IP 10.0.0.1: no pod had it then", Query{PodIP: "10.0.0.1", At: began.Add(20 * time.Second)})
+	})
+}
+
 // At a start, the log has the pods that ended before. Until it is read, what is not known is no answer.
 func TestPodsThatEndedBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

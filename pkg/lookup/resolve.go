@@ -86,8 +86,8 @@ func (p *pods) ofIP(ip netip.Addr, at time.Time, found func([]version)) {
 		found(p.versions(version{Pod: pod}))
 	}
 	for _, e := range p.ended.ofIP(ip) {
-		if present := p.byUID[e.static]; e.mirror && present != nil && nameOf(present) == e.name || p.mirrorOf(e.uid, e.name) != nil {
-			continue // its static pod, or its mirror pod, is present
+		if present := p.byUID[e.static]; at.IsZero() && e.mirror && present != nil && nameOf(present) == e.name || p.mirrorOf(e.uid, e.name) != nil {
+			continue // its static pod is present and has another IP by now, or its mirror pod is present
 		}
 		if v := e.version(); at.IsZero() || !at.After(e.at) && had(v.Object, at) {
 			found(p.versions(v))
@@ -104,7 +104,7 @@ func had(pod *v1.Pod, at time.Time) bool {
 		return true
 	}
 	var last time.Time
-	for _, s := range pod.Status.ContainerStatuses {
+	for _, s := range containerStatuses(&pod.Status) {
 		if t := s.State.Terminated; t != nil && t.FinishedAt.After(last) {
 			last = t.FinishedAt.Time
 		}
