@@ -149,13 +149,13 @@ func (e *ended) ofUID(uid types.UID) *endedPod { return e.byUID[uid] }
 
 // mirrorOf returns the mirror pod of the static pod with a UID and a name that ended last, or nil. Without a name, it is the last
 // one with the annotation.
-func (e *ended) mirrorOf(uid types.UID, name string) *endedPod {
-	for _, p := range slices.Backward(e.byStatic[uid]) {
-		if name == "" || p.name == name {
-			return p
+func (e *ended) mirrorOf(uid types.UID, name string) (last *endedPod) {
+	for _, p := range e.byStatic[uid] {
+		if (name == "" || p.name == name) && (last == nil || !p.at.Before(last.at)) {
+			last = p
 		}
 	}
-	return nil
+	return last
 }
 
 // ofIP returns the pods with an IP, the one that ended last first.

@@ -137,6 +137,16 @@ func TestTheIPOfAPodThatFailedAtItsStart(t *testing.T) {
 	})
 }
 
+// If the clock was set back, the log has times that have not come yet.
+func TestPodsThatEndInTheFuture(t *testing.T) {
+	onNode(t, false, func(n *node) {
+		n.pods.addPast(journal.NewPod("api", pod("web")).At(7), time.Now().Add(24*time.Hour))
+		n.expect("api web ended", Query{PodUID: "web"})
+		n.pass(retention + time.Second)
+		n.expect("looking up pod UID web: no source has it", Query{PodUID: "web"})
+	})
+}
+
 // At a start, the log has the pods that ended before. Until it is read, what is not known is no answer.
 func TestPodsThatEndedBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,14 +1,46 @@
 package lookup
 
 import (
+	"context"
+	"iter"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 )
+
+// Of the mirror pods of a static pod, the one that ended last counts, also if the log is read later.
+func TestTheLastMirrorPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, read := time.Now(), make(chan struct{})
+		static := pod("web", "10.0.0.1")
+		past := func(time.Time) iter.Seq2[*journal.Pod, time.Time] {
+			return func(yield func(*journal.Pod, time.Time) bool) {
+				<-read
+				yield(journal.NewPod("api", mirrorOf(static, "first")).At(7), began.Add(-30*time.Second))
+			}
+		}
+		j := journal.New(journal.Options{Sources: []string{"api"}})
+		n := &node{t: t, journal: j, Lookup: New(Options{Journal: j, Retention: retention, MaxEnded: 3, Past: past})}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- n.Run(ctx) }()
+		n.deliver(config.ADD, "api", mirrorOf(static, "second"))
+		n.deliver(config.REMOVE, "api", mirrorOf(static, "second"))
+		close(read)
+		synctest.Wait()
+		if answer, err := n.Find(ctx, nil, &Query{PodUID: "web"}); err != nil || answer.Pods[0].UID != "second" {
+			t.Errorf("got %+v, %v", answer, err)
+		}
+		cancel()
+		<-done
+	})
+}
 
 // A static pod had the IP of an earlier mirror pod at that time.
 func TestAnEarlierIPOfAStaticPod(t *testing.T) {

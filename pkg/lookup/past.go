@@ -28,6 +28,9 @@ func (l *Lookup) load(ctx context.Context) {
 }
 
 func (p *pods) addPast(pod *journal.Pod, at time.Time) {
+	if now := time.Now(); at.After(now) {
+		at = now // the clock was set back: it would be known for longer than the retention
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.syncLocked()
