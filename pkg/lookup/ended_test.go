@@ -46,6 +46,7 @@ func TestContainersOfThePodsThatEnded(t *testing.T) {
 		n.expect("api web ended app exited 9 ended", Query{ContainerID: "containerd://c0", Wait: time.Second})
 		n.expect("api other ended app exited 3 ended", Query{Cgroup: "/kubepods/podother/" + id, Wait: time.Second})
 		n.expect("api web ended app exited 3 ended", Query{LogPath: "/var/log/pods/default_web_web/app/3.log"})
+		n.expect("api web ended app exited 9 ended", Query{LogPath: "/var/log/pods/default_web_web/app/2.log"})
 		n.expect("api web ended app ?", Query{LogPath: "/var/log/pods/default_web_web/app/1.log"})
 		n.expect("api web ended - ?", Query{Cgroup: "/kubepods/podweb/" + id}) // the container is of another pod
 		n.deliver(config.ADD, "api", web)                                      // it is back
@@ -134,6 +135,20 @@ func TestTheIPOfAPodThatFailedAtItsStart(t *testing.T) {
 		n.pass(30 * time.Second)
 		n.expect("api failed", Query{PodIP: "10.0.0.1", At: began.Add(2 * time.Second)})
 		n.expect("looking up pod IP 10.0.0.1: no pod had it then", Query{PodIP: "10.0.0.1", At: began.Add(20 * time.Second)})
+	})
+}
+
+// A lookup first reads what changed, also for a container that only the status of a pod has.
+func TestAContainerOfAPodThatHasJustEnded(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		web := withStatus(pod("web", "10.0.0.1"), "c1", "c0")
+		n.deliver(config.ADD, "api", web)
+		idle := New(Options{Journal: n.journal, Runtime: n.Lookup.runtime, Retention: retention, MaxEnded: maxEnded})
+		idle.pods.sync()
+		n.deliver(config.REMOVE, "api", web)
+		if answer, err := idle.Find(n.t.Context(), nil, &Query{ContainerID: "c1"}); err != nil || answer.Pods[0].Name != "web" {
+			t.Errorf("got %+v, %v", answer, err)
+		}
 	})
 }
 

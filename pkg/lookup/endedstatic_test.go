@@ -3,6 +3,7 @@ package lookup
 import (
 	"context"
 	"iter"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,9 +11,62 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
+
+// A container of a static pod that ended is that of the static pod, whichever of the two pods ended last. Its cgroup has the UID of
+// the static pod.
+func TestContainersOfAStaticPodThatEnded(t *testing.T) {
+	id := strings.Repeat("a", 64)
+	queries := map[string]Query{"by its ID": {ContainerID: id}, "by its cgroup": {Cgroup: "/kubepods/podweb/" + id}}
+	for name, query := range queries {
+		for end, removed := range map[string][]string{
+			"the mirror pod last": {"file", "api"}, "the static pod last": {"api", "file"}, "only a mirror pod": {"api"},
+		} {
+			t.Run(name+", "+end, func(t *testing.T) {
+				onNode(t, true, func(n *node) {
+					static := withStatus(pod("web", "10.0.0.1"), id, "c0")
+					pods := map[string]*v1.Pod{"file": static, "api": mirrorOf(static, "mirror")}
+					for _, source := range removed {
+						n.deliver(config.ADD, source, pods[source])
+					}
+					for _, source := range removed {
+						n.deliver(config.REMOVE, source, pods[source])
+					}
+					want := "file web ended app exited 3 ended"
+					if len(removed) == 1 {
+						want = "api web ended app exited 3 ended"
+					}
+					n.expect(want, query)
+				})
+			})
+		}
+		// A client sees the one or the other.
+		for _, source := range []string{"file", "api"} {
+			t.Run(name+", a client that sees "+source, func(t *testing.T) {
+				onNode(t, true, func(n *node) {
+					static := withStatus(pod("web", "10.0.0.1"), id, "c0")
+					n.deliver(config.ADD, "file", static)
+					n.deliver(config.ADD, "api", mirrorOf(static, "mirror"))
+					n.deliver(config.REMOVE, "file", static)
+					n.deliver(config.REMOVE, "api", mirrorOf(static, "mirror"))
+					policy := access.NewPolicy([]access.Rule{{Sources: []string{source}, View: access.Full}})
+					scope, err := view.NewGate(n.journal, policy).Scope(access.Subject{User: "agent"})
+					if err != nil {
+						t.Fatal(err)
+					}
+					answer, err := n.Find(n.t.Context(), scope, &query)
+					if err != nil || answer.Pods[0].Source != source || answer.Pods[0].Container.Name != "app" {
+						t.Errorf("got %+v, %v", answer, err)
+					}
+				})
+			})
+		}
+	}
+}
 
 // Of the mirror pods of a static pod, the one that ended last counts, also if the log is read later.
 func TestTheLastMirrorPod(t *testing.T) {

@@ -121,11 +121,12 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 		}
 	}
 	for _, c := range containers[:known] {
-		last, uid := l.pods.lastState(c)
-		if uid == "" {
-			continue
-		}
-		if l.findPod(q, uid, "", f); len(f.answer.Pods) > 0 {
+		last, uids := l.pods.lastState(c)
+		for _, uid := range uids {
+			if l.findPod(q, uid, "", f); len(f.answer.Pods) == 0 {
+				f.keys = append(f.keys, uid)
+				continue
+			}
 			if last != nil {
 				f.ids = nil // nothing better is to come of what has ended
 			}
@@ -135,7 +136,6 @@ func (l *Lookup) findContainer(q *Query, containers []CgroupContainer, f *findin
 			}
 			return
 		}
-		f.keys = append(f.keys, uid)
 	}
 }
 

@@ -65,27 +65,50 @@ func containerIDs(status *v1.PodStatus) (ids []string) {
 	return ids
 }
 
-// lastState returns a container as the last status of its pod has it, if the pod ended; otherwise nil. uid is the UID of the pod:
-// the one that the cgroup names, or else that of the pod that ended. A container of another pod than the cgroup names does not
-// count: the client may not see that pod.
-func (p *pods) lastState(c CgroupContainer) (last *v1alpha1.LookupContainer, uid types.UID) {
+// lastAndPrevious returns the statuses of containers, and those of the containers that each has replaced.
+func lastAndPrevious(status *v1.PodStatus) []v1.ContainerStatus {
+	all := containerStatuses(status)
+	for _, s := range all {
+		if t := s.LastTerminationState.Terminated; t != nil && t.ContainerID != "" {
+			s.RestartCount, s.ContainerID, s.State = max(0, s.RestartCount-1), t.ContainerID, s.LastTerminationState
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// lastState returns a container as the last status of its pod has it, if the pod ended; otherwise nil. uids are those by which the
+// pod is known: the one that the cgroup names, or else those of the pod that ended, and first that of the static pod if it is a
+// mirror pod. A container of another pod than the cgroup names does not count: the client may not see that pod.
+func (p *pods) lastState(c CgroupContainer) (last *v1alpha1.LookupContainer, uids []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id := c.ID
-	e := p.ended.byContainer[maphash.String(p.ended.seed, id)]
-	if e == nil || c.PodUID != "" && c.PodUID != e.uid {
-		return nil, c.PodUID
-	}
-	for _, s := range containerStatuses(&e.object().Status) {
-		if bare(s.ContainerID) == id {
-			return lastOf(&s), e.uid
+	p.syncLocked()
+	e := p.ended.byContainer[maphash.String(p.ended.seed, c.ID)]
+	if e != nil && (c.PodUID == "" || c.PodUID == e.uid || e.mirror && c.PodUID == e.static) {
+		for _, s := range lastAndPrevious(&e.object().Status) {
+			if bare(s.ContainerID) != c.ID {
+				continue
+			}
+			if e.mirror && p.isNamed(e.static, e.name) {
+				uids = append(uids, e.static)
+			}
+			return lastOf(&s), append(uids, e.uid)
 		}
-		if t := s.LastTerminationState.Terminated; t != nil && bare(t.ContainerID) == id {
-			s.RestartCount, s.ContainerID, s.State = max(0, s.RestartCount-1), t.ContainerID, s.LastTerminationState
-			return lastOf(&s), e.uid
-		}
 	}
-	return nil, c.PodUID
+	if c.PodUID != "" {
+		uids = append(uids, c.PodUID)
+	}
+	return nil, uids
+}
+
+// isNamed reports whether a source has, or had, a pod with a UID and a name.
+func (p *pods) isNamed(uid types.UID, name string) bool {
+	if pod := p.byUID[uid]; pod != nil {
+		return nameOf(pod) == name
+	}
+	e := p.ended.ofUID(uid)
+	return e != nil && e.name == name
 }
 
 // lastOfLog returns the container of a log as the last status of a pod that ended has it; nil if there is none.
@@ -96,7 +119,7 @@ func (p *pods) lastOfLog(log *logFile) *v1alpha1.LookupContainer {
 		if e == nil {
 			continue
 		}
-		for _, s := range containerStatuses(&e.object().Status) {
+		for _, s := range lastAndPrevious(&e.object().Status) {
 			if s.Name == log.container && int(s.RestartCount) == log.restarts && s.ContainerID != "" {
 				return lastOf(&s)
 			}
