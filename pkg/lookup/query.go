@@ -182,11 +182,14 @@ func ParseAt(s string, now time.Time) (time.Time, error) {
 		return now.Add(period), nil
 	}
 	at, err := time.Parse(time.RFC3339, s)
-	if err != nil || at.After(now) {
+	if err != nil || !HasPassed(at, now) {
 		return time.Time{}, fmt.Errorf("%q is not a time that has passed: expected for example -10m or 2026-01-02T15:04:05Z", printable.Cut(s, maxQuoted))
 	}
 	return at, nil
 }
+
+// HasPassed reports whether Query.At can be a time that was given.
+func HasPassed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
 // bare returns the ID of a container without the name of the runtime.
 func bare(id string) string { return id[len(scheme().FindString(id)):] }

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -283,6 +284,14 @@ func TestNumbersOfLookup(t *testing.T) {
 	for wait, taken := range map[time.Duration]bool{0: true, 1: true, time.Minute: true, time.Minute + 1: false, -1: false, 1<<63 - 1: false} {
 		try(fmt.Sprint("podUID=web&wait=", url.QueryEscape(wait.String())), "wait", taken, &podconfigd.LookupRequest{
 			Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, Wait: durationpb.New(wait),
+		})
+	}
+	for at, taken := range map[time.Time]bool{
+		{}: false, time.Time{}.Add(1): true, time.Unix(0, 0): true, time.Now().Add(-time.Second): true, time.Now().Add(time.Hour): false,
+		time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC): false,
+	} {
+		try("podIP=10.0.0.1&at="+at.UTC().Format(time.RFC3339Nano), "at", taken, &podconfigd.LookupRequest{
+			Target: &podconfigd.LookupRequest_PodIp{PodIp: "10.0.0.1"}, At: timestamppb.New(at),
 		})
 	}
 	for _, wait := range []string{"2562048h", "1", "1e308s", "-1m"} {

@@ -83,8 +83,8 @@ func Lookup(request *v1alpha1.LookupRequest) (*lookup.Query, error) {
 	if at := request.GetAt(); at != nil {
 		if err := at.CheckValid(); err != nil {
 			f.Add("at", err)
-		} else {
-			l.At = at.AsTime()
+		} else if l.At = at.AsTime(); !lookup.HasPassed(l.At, time.Now()) {
+			f.Add("at", fmt.Errorf("%s is not a time that has passed", l.At.Format(time.RFC3339Nano)))
 		}
 	}
 	if wait := request.GetWait(); wait != nil {
