@@ -13,9 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	serializerjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -43,29 +41,7 @@ const configHashAnnotationKey = "kubernetes.io/config.hash"
 
 // decoder reads every registered version, applies defaults and returns the internal type.
 // It also reports unknown and duplicate fields, which the kubelet's decoder ignores.
-var (
-	codecs  = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict)
-	decoder = codecs.UniversalDecoder()
-	// plainDecoder does the same for the JSON of plainyaml.
-	plainDecoder = codecs.CodecForVersions(nil, serializerjson.NewSerializerWithOptions(plainMeta{},
-		legacyscheme.Scheme, legacyscheme.Scheme, serializerjson.SerializerOptions{Strict: true}), nil, runtime.InternalGroupVersioner)
-)
-
-// plainMeta finds the kind of an object in the JSON of plainyaml.
-type plainMeta struct {
-	serializerjson.SimpleMetaFactory
-}
-
-// Interpret returns the kind. Reading a whole pod for it would take a tenth of the time of decoding. The members are
-// sorted and in ASCII. So a pod begins with the two members that make the kind, and no later member has one of their
-// names in another case. Such a member would count instead.
-func (m plainMeta) Interpret(json []byte) (*schema.GroupVersionKind, error) {
-	if bytes.HasPrefix(json, []byte(`{"apiVersion":"v1","kind":"Pod",`)) {
-		gvk := v1.SchemeGroupVersion.WithKind("Pod")
-		return &gvk, nil
-	}
-	return m.SimpleMetaFactory.Interpret(json)
-}
+var decoder = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict).UniversalDecoder()
 
 // errTooLarge is the error for a manifest of MaxLength bytes or more.
 var errTooLarge = refuse(ReasonTooLarge, "10 MiB or more: a manifest must be smaller")
@@ -174,11 +150,7 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings located.Findings, 
 	case tooMany(json):
 		return nil, warnings, errTooManyValues
 	}
-	d := decoder
-	if t.isPlain {
-		d = plainDecoder
-	}
-	obj, err := runtime.Decode(d, json)
+	obj, err := runtime.Decode(decoder, json)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
 		warnings, err = t.strictFaults(strict.Errors(), json), nil
 	}

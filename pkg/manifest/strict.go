@@ -15,16 +15,12 @@ import (
 var podType = reflect.TypeFor[v1.Pod]()
 
 // text is the text of a manifest. It returns the line of a field.
-type text struct {
-	*located.Text
-	// isPlain says that its JSON is from plainyaml.
-	isPlain bool
-}
+type text struct{ *located.Text }
 
-func newText(file string, data []byte) *text { return &text{Text: located.New(file, data)} }
+func newText(file string, data []byte) *text { return &text{located.New(file, data)} }
 
 // item returns the text of an item of a list.
-func (t *text) item(i int) *text { return &text{Text: t.Item(i)} }
+func (t *text) item(i int) *text { return &text{t.Item(i)} }
 
 // toJSON converts the manifest to JSON, as the kubelet does, and returns its duplicate
 // keys, and the keys and values that unexpectedly become booleans.
@@ -45,7 +41,7 @@ func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
 	}
 	large := len(t.Data) > located.MaxLength
 	if !isJSON && !large {
-		if data, t.isPlain = plainyaml.ToJSON(t.Data); t.isPlain { // it has no duplicate, and no boolean of YAML 1.1
+		if data, plain := plainyaml.ToJSON(t.Data); plain { // it has no duplicate, and no boolean of YAML 1.1
 			return data, located.Findings{}, nil
 		}
 		if data, err = yaml.YAMLToJSONStrict(t.Data); err == nil {
