@@ -25,6 +25,12 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil/recovered"
 )
 
+// shown is when a revision was shown.
+type shown struct {
+	revision int64
+	at       time.Time
+}
+
 // cut is a power cut before the n-th operation of a process.
 type cut struct {
 	mu      sync.Mutex
@@ -32,10 +38,11 @@ type cut struct {
 	at, n   int
 	percent int
 	random  *rand.Rand
-	// after is what is there after the cut. acknowledged is what had been shown by then.
-	after        *vfs.MemFS
-	acknowledged int64
-	shown        int64
+	// after is what is there after the cut. acknowledged is what had been shown by then, and due what had been
+	// shown more than a second before.
+	after             *vfs.MemFS
+	acknowledged, due int64
+	shown             []shown
 }
 
 func (c *cut) before() {
@@ -48,13 +55,17 @@ func (c *cut) before() {
 
 func (c *cut) cut() {
 	c.after = c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: c.percent, RNG: c.random})
-	c.acknowledged = c.shown
+	for _, s := range c.shown {
+		if c.acknowledged = s.revision; time.Since(s.at) > time.Second {
+			c.due = s.revision
+		}
+	}
 }
 
 func (c *cut) show(revision int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shown = revision
+	c.shown = append(c.shown, shown{revision, time.Now()})
 }
 
 func (c *cut) operations() int {
@@ -171,7 +182,7 @@ func run(t *testing.T, opts store.Options, w *world, sets int, shown func(int64)
 }
 
 // TestPowerCuts cuts the power at random points. What comes back is a state that was
-// there, not older than a clean stop; and if anything that was shown is lost, the instance
+// there, not older than a clean stop, or than a second; and if anything that was shown is lost, the instance
 // is new, and begins above all that was shown.
 func TestPowerCuts(t *testing.T) {
 	cuts := 1000
@@ -201,20 +212,22 @@ func TestPowerCuts(t *testing.T) {
 				case again.Revision <= c.acknowledged:
 					t.Fatalf("%d%% at operation %d of %d: a new instance begins at %d, %d was shown", percent, c.at, ops, again.Revision, c.acknowledged)
 				}
-				state, known := describe(contents(again)), false
+				state, newest := describe(contents(again)), int64(-1)
 				for revision, was := range w.states {
 					if was == state {
-						known = true
-						if revision < c.acknowledged {
-							lost++
-						} else {
-							kept++
-						}
-						break
+						newest = max(newest, revision)
 					}
 				}
-				if !known {
+				switch {
+				case newest < 0:
 					t.Fatalf("%d%% at operation %d of %d: a state that never was: %s", percent, c.at, ops, problem)
+				case newest < c.due:
+					t.Fatalf("%d%% at operation %d of %d: the state is that of %d, and %d was shown more than a second ago: %s",
+						percent, c.at, ops, newest, c.due, problem)
+				case newest < c.acknowledged:
+					lost++
+				default:
+					kept++
 				}
 				for r, err := range store.History(adapter{c.after, func() {}}, "state", store.HistoryOptions{}) {
 					if err != nil {

@@ -45,11 +45,13 @@
 // made itself: each start makes a new one. The header says how far the segment before it
 // counts. What follows there was cut.
 //
-// A new segment is prepared while sets still go to the old one. Sets that come in the
-// meantime go to both. The log changes over when the old segment is synced up to the
-// snapshot, and the new segment and the directory are synced too. So no set waits for
-// fsync. An exception is the first segment of a process, so that a clean stop of the
-// process before it can't be taken for one of this process.
+// The writer begins a new segment between two sets. It writes header and snapshot, and changes over. If that fails,
+// the old segment goes on, and a start ignores the new one. The old segment, the directory and the new segment are synced
+// after that, in this order. So no set waits for fsync. An exception is the first segment of a process, so that a clean
+// stop of the process before it can't be taken for one of this process. A clean stop syncs all before it is recorded.
+//
+// After a power loss, the new segment may be incomplete: then a start uses the old one. If the new segment is
+// complete and the old one has lost its end, a start needs only the new one: nobody resumes.
 //
 // # Instances
 //
@@ -64,7 +66,7 @@
 //
 // A write or fsync that fails, or a write that takes longer than a second, puts the log
 // into the failed state. The segment is closed and never appended to again. The instance
-// changes with the next set. Sets go on from memory. The log tries to prepare a new
-// segment every second to every half minute. Once it has one, sets wait for write(2)
+// changes with the next set. Sets go on from memory. Every second to every half minute, the log tries
+// whether a segment can be written and synced. Then the writer begins one, and sets wait for write(2)
 // again.
 package store

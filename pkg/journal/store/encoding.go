@@ -210,9 +210,6 @@ func encodeNote(note string) []byte {
 	return appendRecord(nil, kindNote, func(c *codec) { text(c, headerNote, &note) })
 }
 
-// takeover returns the frame that ends the preparation of a segment.
-func takeover() []byte { return appendRecord(nil, kindTakeover, func(*codec) {}) }
-
 // appendStop appends the frame of a clean stop.
 func appendStop(dst []byte, now time.Time, passed time.Duration) []byte {
 	return appendRecord(dst, kindStop, (&mark{time: now, passed: passed}).fields)

@@ -204,3 +204,42 @@ func TestAnFsyncThatHangs(t *testing.T) {
 		equal(t, "state", final(again), m.pods)
 	})
 }
+
+// A new segment can't be begun, and not even removed. The present one goes on, for a start and for the history.
+func TestASegmentThatCantBeBegun(t *testing.T) {
+	for _, op := range []string{"create", "write"} {
+		synctest.Test(t, func(t *testing.T) {
+			files := newMemFS()
+			p, recovered := start(t, options(files))
+			m := newModel(1, recovered)
+			p.append(m.set())
+			files.setFault(func(o, name string, size int) (int, error) {
+				if (o == op || o == "remove") && !strings.HasSuffix(name, segmentName(1)) {
+					return size / 2, errNoSpace
+				}
+				return size, nil
+			})
+			for range 100 {
+				if c := p.append(m.set()); c != (journal.Commit{Instance: recovered.Instance, Stored: true}) {
+					t.Fatalf("%s: %+v", op, c)
+				}
+				<-time.After(time.Second)
+			}
+			equal(t, op+": history", read(t, files, HistoryOptions{}), wanted(recovered.Instance, m.sets))
+			left := files.clone()
+			files.setFault(nil)
+			<-time.After(2 * time.Second)
+			p.append(m.set())
+			if n := len(segmentsOf(files)); n < 2 {
+				t.Errorf("%s: no segment was begun after that", op)
+			}
+			last := m.sets[len(m.sets)-2].Revision
+			p.end()
+			p, again := start(t, options(left))
+			p.end()
+			if !again.Resumed || again.Instance != recovered.Instance || again.Revision != last || len(again.Sets) != 101 {
+				t.Errorf("%s: resumed %t at %d with %d sets: %s", op, again.Resumed, again.Revision, len(again.Sets), again.Reason)
+			}
+		})
+	}
+}

@@ -71,7 +71,7 @@ func goldenFiles(t *testing.T) map[string][]byte {
 		t.Fatal(err)
 	}
 	sources := map[string]journal.Source{"api": sets[1].Sources[0], "file": {Name: "file", Seen: true, Time: now}}
-	second = slices.Concat(withState(second, sources), takeover(), encoded(t, sets[2]), encoded(t, sets[3]), encodeNote("third"), encodedAfter(t, sets[4], beginning+2*time.Minute))
+	second = slices.Concat(withState(second, sources), appendRecord(nil, kindTakeover, func(*codec) {}), encoded(t, sets[2]), encoded(t, sets[3]), encodeNote("third"), encodedAfter(t, sets[4], beginning+2*time.Minute))
 	return map[string][]byte{segmentName(1): append(first, encoded(t, sets[2])...), segmentName(2): appendStop(second, now.Add(time.Minute), beginning+time.Minute)}
 }
 

@@ -30,7 +30,7 @@ const (
 	// kindPiece is a piece of a set, and kindSet its end.
 	kindPiece kind = 's'
 	kindSet   kind = 'S'
-	// kindTakeover means that the segment has all sets of its predecessor.
+	// kindTakeover means that the segment has all sets of its predecessor. Earlier versions wrote it.
 	kindTakeover kind = 'T'
 	// kindCeiling reserves revisions.
 	kindCeiling kind = 'C'

@@ -113,7 +113,7 @@ func (h *historian) run() error {
 	}
 	segments, _ = chain(segments)
 	if n := len(segments); n > 1 && !h.counts(segments[n-1]) {
-		segments = segments[:n-1] // its sets are also in the segment before
+		segments = segments[:n-1]
 	}
 	if !h.kept(segments) {
 		return ErrCompacted
@@ -154,10 +154,9 @@ func (h *historian) end() error {
 	return nil
 }
 
-// counts reports whether a segment has all sets of its predecessor. Otherwise a daemon is
-// preparing it, or was killed before it had prepared it.
+// counts reports whether a segment has all sets of its predecessor. Otherwise a daemon is beginning it, or could not.
 func (h *historian) counts(s *segment) bool {
-	if s.header == nil || !s.header.Rolled {
+	if s.header == nil {
 		return true
 	}
 	_, file, err := openSegment(h.fs, h.dir, s.number, s.name)
@@ -165,9 +164,13 @@ func (h *historian) counts(s *segment) bool {
 		return false
 	}
 	defer file.file.Close()
+	last := kindState
+	if s.header.Rolled {
+		last = kindTakeover
+	}
 	for {
 		k, _, err := file.next()
-		if err != nil || k == kindTakeover {
+		if err != nil || k == last {
 			return err == nil || errors.Is(err, errDamaged) // damage is reported later
 		}
 	}

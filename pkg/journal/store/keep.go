@@ -1,19 +1,20 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 )
 
-// keep does the work that no set waits for: it prepares segments, syncs, deletes old
+// keep does the work that no set waits for: it syncs, heals the log after a failure, deletes old
 // segments, and verifies the segments that the start did not read.
 func (l *Log) keep(ctx context.Context) {
-	l.begin()
+	l.open()
 	l.prune() // a process that is always killed soon must not fill the disk
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
@@ -22,92 +23,55 @@ func (l *Log) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.kick:
-			l.roll()
+			l.sync()
 		case <-ticker.C:
+			l.makeRoom()
 			l.heal()
 			l.check()
 			l.sync()
-			l.roll()
 			l.prune()
 			l.verify()
+			l.changed.Broadcast() // the segment may be old enough for the next
 		}
 	}
 }
 
-// begin creates the first segment. Open has started its preparation, so that no set is
-// only in the snapshot.
-func (l *Log) begin() {
-	l.mu.Lock()
-	n := l.next
-	l.mu.Unlock()
-	if n == nil { // the log has failed already
-		return
-	}
-	err := l.complete(n)
-	if err == nil {
-		return
-	}
+// open begins the first segment. It is synced before a set is shown, so that a clean stop of the process before can't be
+// taken for one of this process.
+func (l *Log) open() {
+	s, file, err := l.createSynced()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.failLocked(err)
+	switch {
+	case err == nil && l.mode == opening:
+		l.installLocked(s, file)
+	case err == nil: // the log has failed in the meantime
+		l.writers.Go(func() { l.discard(s, file) })
+	case l.mode == opening:
+		l.failLocked(err)
+	}
 }
 
-// heal prepares a segment in the failed state.
+// heal tries in the failed state whether a segment can be written and synced. Then the writer begins one with the state of
+// that time.
 func (l *Log) heal() {
 	l.mu.Lock()
-	due := l.mode == failed && !time.Now().Before(l.retryAt)
+	due := l.mode == failed && !l.works && !time.Now().Before(l.retryAt)
 	l.mu.Unlock()
 	if !due {
 		return
 	}
 	l.forgetLost()
-	l.makeRoom()
-	err := l.prepare()
-	if errors.Is(err, errAbandoned) { // the instance has changed since
-		err = l.prepare()
-	}
+	s, file, err := l.createSynced()
 	if err == nil {
-		return
+		l.discard(s, file)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cause, l.full = err, errors.Is(err, syscall.ENOSPC)
-	l.retry = min(2*l.retry, maxRetry)
-	l.retryAt = time.Now().Add(l.retry)
-}
-
-// roll prepares the next segment if the current one is large or old enough.
-func (l *Log) roll() {
-	l.mu.Lock()
-	due := l.rollDueLocked() && !time.Now().Before(l.retryAt)
-	l.mu.Unlock()
-	if !due {
-		return
+	if l.works = err == nil; err != nil {
+		l.retryLocked(err)
 	}
-	l.makeRoom()
-	err := l.prepare()
-	if err == nil || errors.Is(err, errAbandoned) {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.full = errors.Is(err, syscall.ENOSPC)
-	if errors.Is(err, errBefore) {
-		l.failLocked(err)
-		return
-	}
-	// The current segment can still be written.
-	l.retryAt = time.Now().Add(syncEvery)
-	l.logger.Error(err, "Beginning a new segment of the journal failed; the present one grows", "dir", l.opts.Dir)
-}
-
-func (l *Log) rollDueLocked() bool {
-	if l.mode != healthy || l.next != nil {
-		return false
-	}
-	size := l.written - l.snapshot
-	return size >= max(l.opts.SegmentBytes, l.snapshot) ||
-		size > 0 && l.passing.passed()-l.current.header.Passed >= l.opts.MaxAge/8
+	l.changed.Broadcast()
 }
 
 // check checks that the segment is still in the directory, with what was written. Otherwise
@@ -157,23 +121,44 @@ func (l *Log) forgetLost() {
 // sync makes the written data durable.
 func (l *Log) sync() {
 	l.mu.Lock()
-	file, current, written := l.file, l.current, l.written
+	before, file, current, written, named := l.before, l.file, l.current, l.written, l.synced > 0
 	dirty := file != nil && written > l.synced
 	l.mu.Unlock()
 	if !dirty {
 		return
 	}
-	err := file.Sync()
+	err := cmp.Or(l.syncBefore(before, named), file.Sync())
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.file != file { // the segment failed in the meantime
-		return
-	}
-	if err != nil {
+	var superseded []*segment
+	switch {
+	case l.file != file: // the segment failed in the meantime, or the next one was begun
+		before = nil
+	case err != nil:
 		l.failLocked(fmt.Errorf("syncing %s: %w", current.name, err))
-		return
+		before = nil
+	default:
+		superseded = l.superseded
+		l.synced, l.before, l.superseded = written, nil, nil
+		l.changed.Broadcast()
 	}
-	l.synced = max(l.synced, written)
+	l.mu.Unlock()
+	if before != nil {
+		_ = before.Close() // it is synced
+	}
+	l.remove(superseded)
+}
+
+// syncBefore makes durable what comes before the content of a segment: the segment before, and the name of the segment.
+func (l *Log) syncBefore(before Appender, named bool) error {
+	if before != nil {
+		if err := before.Sync(); err != nil {
+			return err
+		}
+	}
+	if named {
+		return nil
+	}
+	return l.opts.FS.SyncDir(l.opts.Dir)
 }
 
 // bytesLocked returns the size of all segments.
@@ -208,6 +193,9 @@ func (l *Log) prune() {
 	n := 0
 	for ; n < len(l.segments); n++ {
 		after := l.current
+		if l.synced == 0 {
+			after = nil // until it is synced, the one before it is needed
+		}
 		if n+1 < len(l.segments) {
 			after = l.segments[n+1]
 		}
@@ -227,4 +215,15 @@ func (l *Log) prune() {
 	})
 	l.mu.Unlock()
 	l.remove(pruned)
+}
+
+func (l *Log) remove(segments []*segment) {
+	for _, s := range segments {
+		if err := l.opts.FS.Remove(filepath.Join(l.opts.Dir, s.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.logger.Error(err, "Removing an old segment of the journal failed", "file", s.name)
+		}
+	}
+	if len(segments) > 0 {
+		_ = l.opts.FS.SyncDir(l.opts.Dir) // if a segment returns, it is removed later
+	}
 }

@@ -39,9 +39,6 @@ const (
 	// reserve is the number of revisions that are reserved at a time. A new instance
 	// starts above them, whatever was lost.
 	reserve = 1 << 20
-	// maxBehind is the maximum size of the sets that wait in memory for a segment that is
-	// being prepared. If there are more, the segment is abandoned and prepared again later.
-	maxBehind = 8 << 20
 )
 
 // Options configure a log.
@@ -103,12 +100,12 @@ type Log struct {
 
 	// mu guards the fields below. It is not held during input and output.
 	mu sync.Mutex
-	// changed is broadcast when a writer or the preparation may go on.
+	// changed is broadcast when a writer may go on.
 	changed *sync.Cond
 	mode    mode
 	cause   error // of the last failure
 	since   time.Time
-	// table is the state after the newest set.
+	// table is the state after the newest set that was shown or is being shown.
 	table *journal.Table
 	// No revision is above the ceiling. note is the newest one, and latest the latest time of all sets.
 	ceiling int64
@@ -123,21 +120,21 @@ type Log struct {
 	// queue has the sets that the writer has not taken yet. inflight has the sets that it is
 	// writing.
 	queue, inflight []*entry
-	numbered        uint64
+	// rolling means that the writer begins a segment.
+	rolling bool
 	// showing means that a writer shows sets. After a failure, the next writer waits for it.
 	showing bool
-	// file is the current segment. current is its description, snapshot the size of its
-	// snapshot, and enqueued and written are offsets in it.
+	// file is the current segment. current is its description, snapshot the size of its header and its
+	// snapshot, and written its size.
 	file              Appender
 	current           *segment
-	snapshot          int64
-	enqueued, written int64
-	// synced is the offset up to which it is synced.
+	snapshot, written int64
+	// synced is the size of the part that is synced. While it is 0, its name is not synced, and neither is the
+	// segment before it, if before is set.
 	synced int64
+	before Appender
 	// opens ends the wait for the first segment.
 	opens *time.Timer
-	// next is the segment that is being prepared.
-	next *preparation
 	// segments are the earlier ones, the oldest first.
 	segments []*segment
 	// unread are segments that could not be read at the start. They are deleted together with the
@@ -149,8 +146,10 @@ type Log struct {
 	replaced   *segment
 	lock       io.Closer
 	closing    bool
-	// full is true if the file system was full when a segment could not be prepared.
+	// full is true if the file system was full when a segment could not be begun. works means that in the failed
+	// state, one could be written and synced.
 	full    bool
+	works   bool
 	retryAt time.Time
 	retry   time.Duration
 	// kick wakes the goroutine of Run.
@@ -159,8 +158,9 @@ type Log struct {
 
 // entry is a set that is not shown yet.
 type entry struct {
-	number uint64
 	frames []byte
+	// after is the state after the set; nil for a note.
+	after *journal.Table
 	// show is called once; nil after that.
 	show func(journal.Commit)
 }
@@ -231,18 +231,19 @@ func (l *Log) enter() error {
 		return err
 	}
 	lock, err := l.opts.FS.Lock(filepath.Join(l.opts.Dir, lockName))
-	if err == nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lock = nil; err == nil {
 		l.lock = lock
 	}
 	return err
 }
 
-// Begin starts the preparation of the first segment, so that no set is only in the snapshot.
+// Begin has the state before the first set.
 func (l *Log) Begin(table *journal.Table) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.table = table
-	l.prepareLocked()
 }
 
 // Append adds the next set. Its revisions are above those of the previous set. show is
@@ -260,7 +261,6 @@ func (l *Log) Append(set *journal.Set, show func(journal.Commit)) {
 	if l.mode == closed || l.closing {
 		return
 	}
-	l.table = set.After
 	if set.Time.After(l.latest) {
 		l.latest = set.Time
 	}
@@ -268,7 +268,7 @@ func (l *Log) Append(set *journal.Set, show func(journal.Commit)) {
 		l.ceiling = set.Revision + reserve
 		frames = appendCeiling(frames, l.ceiling)
 	}
-	l.enqueueLocked(frames, show)
+	l.enqueueLocked(&entry{frames, set.After, show})
 	if err != nil {
 		l.failLocked(err)
 	}
@@ -280,27 +280,13 @@ func (l *Log) Remember(note string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note = note
-	switch {
-	case l.mode == closed || l.closing:
-	case l.mode != failed:
-		l.enqueueLocked(encodeNote(note), nil)
-	case l.next != nil: // otherwise, the next segment begins with it
-		l.next.add(&entry{frames: encodeNote(note)})
+	if l.mode == opening || l.mode == healthy && !l.closing { // otherwise, the next segment begins with it
+		l.enqueueLocked(&entry{frames: encodeNote(note)})
 	}
 }
 
-func (l *Log) enqueueLocked(frames []byte, show func(journal.Commit)) {
-	l.numbered++
-	e := &entry{l.numbered, frames, show}
+func (l *Log) enqueueLocked(e *entry) {
 	l.queue = append(l.queue, e)
-	l.enqueued += int64(len(frames))
-	if l.next != nil {
-		l.next.add(e)
-		if l.next.behind > maxBehind && l.mode != opening {
-			l.next = nil
-			l.retryAt = time.Now().Add(syncEvery)
-		}
-	}
 	l.changed.Broadcast()
 }
 
@@ -344,8 +330,9 @@ func (l *Log) Close() error {
 	l.mu.Unlock()
 	l.writers.Wait()
 	l.mu.Lock()
-	file, stored := l.file, l.mode == healthy && len(l.queue) == 0
-	l.mode, l.file = closed, nil
+	before, file, named := l.before, l.file, l.synced > 0
+	stored := l.mode == healthy && len(l.queue) == 0
+	l.mode, l.before, l.file = closed, nil, nil
 	if l.opens != nil {
 		l.opens.Stop()
 	}
@@ -355,10 +342,16 @@ func (l *Log) Close() error {
 	var err error
 	if file != nil {
 		if stored {
+			err = l.syncBefore(before, named)
+		}
+		if stored && err == nil {
 			_, err = file.Write(appendStop(nil, l.opts.Now(), l.passing.passed()))
 			err = cmp.Or(err, file.Sync())
 		}
 		err = cmp.Or(err, file.Close())
+	}
+	if before != nil {
+		err = cmp.Or(err, before.Close())
 	}
 	if lock != nil {
 		err = cmp.Or(err, lock.Close())

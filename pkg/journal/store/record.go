@@ -40,8 +40,8 @@ type header struct {
 	// how much of it counts.
 	Predecessor     uint64
 	PredecessorSize int64
-	// Rolled means that sets were written to the predecessor while this segment was prepared. The
-	// segment counts once a record in it confirms that it has these sets, too.
+	// Rolled means that sets were written to the predecessor while this segment was prepared, as earlier versions
+	// did. The segment counts once a record in it confirms that it has these sets, too.
 	Rolled bool
 	// Note is the note of the log.
 	Note string

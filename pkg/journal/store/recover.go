@@ -202,71 +202,78 @@ func (r *recovery) reject(s *segment, err error) {
 	r.problems = append(r.problems, problem)
 }
 
-// load reads the newest segments, as far as the ring may go back. If a segment can't be
-// used, it returns the segment and the error.
+// load reads the last segment. If its instance goes on, load also reads those before it, as far as the ring may go back. If
+// a segment can't be used, it returns the segment and the error.
 func (r *recovery) load() (*segment, error) {
-	first := len(r.segments) - 1
-	total := r.segments[first].size
-	for first > 0 {
-		s, before := r.segments[first], r.segments[first-1]
-		total += before.size
-		if s.header.Predecessor != before.number || s.header.Instance != before.header.Instance || total > r.replayBytes {
+	var next *segment
+	total := int64(0)
+	r.sets, r.latest = nil, time.Time{}
+	for _, s := range slices.Backward(r.segments) {
+		total += s.size
+		if next != nil && (r.fresh() != "" || !next.follows(s) || s.header.Instance != next.header.Instance || total > r.replayBytes) {
 			break
 		}
-		first--
-	}
-	r.latest = time.Time{}
-	for i := first; i < len(r.segments); i++ {
-		until := int64(math.MaxInt64)
-		if i+1 < len(r.segments) {
-			until = r.segments[i+1].header.PredecessorSize
+		sets, end, err := r.read(s, next)
+		if err != nil {
+			return s, err
 		}
-		if err := r.loadSegment(r.segments[i], i == first, until); err != nil {
-			return r.segments[i], err
+		if next == nil {
+			r.end, r.note = end, cmp.Or(end.note, s.header.Note, r.note)
+		} else if end.revision != next.header.Base {
+			break // the ring starts after the gap
 		}
-		r.segments[i].verified = true
+		r.sets, next = append(sets, r.sets...), s
 	}
+	snapshot, err := r.snapshot(next)
+	if err != nil {
+		return next, err
+	}
+	r.base = tableOf(snapshot, next.header.Base)
 	return nil, nil
 }
 
-// loadSegment reads a segment up to an offset.
-func (r *recovery) loadSegment(s *segment, first bool, until int64) error {
+// read reads the sets of a segment, up to what the next one says.
+func (r *recovery) read(s, next *segment) (sets []*journal.Set, end tail, err error) {
 	_, file, err := openSegment(r.fs, r.dir, s.number, s.name)
 	if err != nil {
-		return err
+		return nil, tail{}, err
 	}
 	defer file.file.Close()
-	// If a segment follows the previous one, the state is there already. After a gap, the
-	// ring starts again.
-	decode := first || s.header.Base != r.end.revision
-	snapshot, err := file.snapshot(decode)
-	if err != nil {
-		return err
+	if _, err := file.snapshot(false); err != nil {
+		return nil, tail{}, err
 	}
-	if decode {
-		r.base, r.sets = tableOf(snapshot, s.header.Base), nil
+	until := int64(math.MaxInt64)
+	if next != nil {
+		until = next.header.PredecessorSize
 	}
 	r.seen(s.header.Latest)
-	r.end = file.sets(s, until, func(set *journal.Set) error {
+	end = file.sets(s, until, func(set *journal.Set) error {
 		r.seen(set.Time)
-		r.sets = append(r.sets, set)
+		sets = append(sets, set)
 		return nil
 	})
-	r.ceiling = max(r.ceiling, r.end.ceiling)
-	r.note = cmp.Or(r.end.note, s.header.Note, r.note)
-	if until == math.MaxInt64 { // the last one: everything after its last complete set is cut
-		if n := len(r.segments); !r.end.counts && n > 1 && r.segments[n-2].number == s.header.Predecessor {
-			return cmp.Or(r.end.err, errTorn) // the previous segment was still being written
+	r.ceiling = max(r.ceiling, end.ceiling)
+	s.verified = true
+	if next == nil { // everything after its last complete set is cut
+		if n := len(r.segments); !end.counts && n > 1 && s.follows(r.segments[n-2]) {
+			return nil, end, cmp.Or(end.err, errTorn) // the previous segment was still being written
 		}
-		return nil
+		return sets, end, nil
 	}
-	if r.end.err == nil && r.end.good < until {
-		return fmt.Errorf("%w: it has %d bytes, and had %d", errDamaged, s.size, until)
+	if end.good < until && (end.err == nil || errors.Is(end.err, errTorn)) {
+		return nil, end, fmt.Errorf("%w: it has %d bytes, and had %d", errDamaged, s.size, until)
 	}
-	if errors.Is(r.end.err, errTorn) {
-		return fmt.Errorf("%w: %w", errDamaged, errors.New(strings.TrimSpace(r.end.err.Error())))
+	return sets, end, end.err
+}
+
+// snapshot reads the snapshot of a segment.
+func (r *recovery) snapshot(s *segment) (*journal.Set, error) {
+	_, file, err := openSegment(r.fs, r.dir, s.number, s.name)
+	if err != nil {
+		return nil, err
 	}
-	return r.end.err
+	defer file.file.Close()
+	return file.snapshot(true)
 }
 
 // seen records the time of a set.

@@ -153,3 +153,39 @@ func TestStartsAfterASegmentThatWasSetAside(t *testing.T) {
 		})
 	}
 }
+
+// A segment is begun before the one before it is synced. In a power loss, the one before can lose its end. Then the state is that
+// of the new one, and the history says what is missing.
+func TestASegmentThatLostItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files, m, _ := written(t, 100)
+		names := segmentsOf(files)
+		short := names[len(names)-2]
+		*files.files[short] = (*files.files[short])[:len(*files.files[short])-100]
+		opts := options(files)
+		opts.BootID = "boot-2"
+		p, again := start(t, opts)
+		if again.Resumed || len(again.Problems) > 0 {
+			t.Errorf("%+v", again)
+		}
+		equal(t, "state", final(again), m.pods)
+		<-time.After(time.Duration(len(names)+1) * syncEvery) // all are verified
+		m.begin(again)
+		if c := p.append(m.set()); !c.Stored {
+			t.Errorf("%+v", c)
+		}
+		var gaps []string
+		for _, r := range read(t, files, HistoryOptions{}) {
+			if r.Gap != "" {
+				gaps = append(gaps, r.Gap)
+			}
+		}
+		if len(gaps) != 2 || gaps[0] != "updates were not stored" || !strings.Contains(gaps[1], "new instance") {
+			t.Errorf("the history has the gaps %q", gaps)
+		}
+		p.end()
+		if !slices.Contains(segmentsOf(files), short) {
+			t.Errorf("%s is gone: %v", short, segmentsOf(files))
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,6 +23,10 @@ func (l *Log) write(generation int) {
 		b := l.take(generation)
 		if b == nil {
 			return
+		}
+		if b.roll {
+			l.roll(generation, watch)
+			continue
 		}
 		if b.file != nil {
 			var n int64
@@ -76,8 +81,10 @@ func writeAll(file Appender, entries []*entry, buffer []byte, watch *time.Timer)
 	return buffer, total, err
 }
 
-// batch is the next work of a writer. Without a file, the sets are only shown.
+// batch is the next work of a writer: to begin a new segment, or to write sets and show them. Without a file, they are
+// only shown.
 type batch struct {
+	roll    bool
 	entries []*entry
 	file    Appender
 	commit  journal.Commit
@@ -94,14 +101,17 @@ func (l *Log) take(generation int) *batch {
 			return nil
 		case l.showing: // by the writer before this one
 			l.changed.Wait()
-		case l.next != nil && l.next.ready:
-			l.installLocked()
+		case l.rollDueLocked():
+			l.rolling = true
+			return &batch{roll: true}
 		case l.mode == failed && len(l.queue) > 0:
 			if !l.unstored {
 				l.instance, l.unstored = newInstance(), true
 			}
-			l.inflight, l.queue, l.showing = l.queue, nil, true
-			return &batch{l.inflight, nil, journal.Commit{Instance: l.instance}}
+			b := &batch{entries: l.queue, commit: journal.Commit{Instance: l.instance}}
+			l.queue = nil
+			l.showLocked(b.entries)
+			return b
 		case l.mode == healthy && len(l.queue) > 0:
 			n, size := 0, 0
 			for n < len(l.queue) && (n == 0 || size+len(l.queue[n].frames) <= batchBytes) {
@@ -110,7 +120,7 @@ func (l *Log) take(generation int) *batch {
 			}
 			l.inflight = slices.Clone(l.queue[:n])
 			l.queue = slices.Delete(l.queue, 0, n)
-			return &batch{l.inflight, l.file, journal.Commit{Instance: l.instance, Stored: true}}
+			return &batch{entries: l.inflight, file: l.file, commit: journal.Commit{Instance: l.instance, Stored: true}}
 		case l.closing && (len(l.queue) == 0 || l.mode == opening):
 			return nil
 		default:
@@ -130,15 +140,18 @@ func (l *Log) wrote(generation int, n int64, err error) bool {
 		l.failLocked(fmt.Errorf("writing %s: %w", l.current.name, err))
 		return false
 	}
-	l.inflight, l.showing = nil, true
+	l.showLocked(l.inflight)
 	l.written += n
 	l.metrics.written.Add(float64(n))
-	if l.next != nil {
-		l.changed.Broadcast()
-	} else if l.rollDueLocked() {
-		l.wake()
-	}
 	return true
+}
+
+// showLocked records that sets are shown now.
+func (l *Log) showLocked(entries []*entry) {
+	for _, e := range entries {
+		l.table = cmp.Or(e.after, l.table)
+	}
+	l.inflight, l.showing = nil, true
 }
 
 // shown records that the sets of a batch have been shown.
@@ -155,8 +168,13 @@ var errStalled = fmt.Errorf("a write takes longer than %v", stall)
 func (l *Log) stalled(generation int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.generation == generation && (l.mode == opening && !l.closing || l.mode == healthy && len(l.inflight) > 0) {
+	switch {
+	case l.generation != generation:
+	case l.mode == opening && !l.closing, l.mode == healthy && (l.rolling || len(l.inflight) > 0):
 		l.failLocked(errStalled)
+	case l.mode == failed && l.rolling:
+		l.retryLocked(errStalled)
+		l.replaceWriterLocked()
 	}
 }
 
@@ -168,58 +186,40 @@ func (l *Log) failLocked(err error) {
 		return
 	}
 	l.mode, l.cause, l.since, l.unstored = failed, err, l.opts.Now(), false
-	l.full = errors.Is(err, syscall.ENOSPC)
+	l.full = isFull(err)
 	if l.file != nil {
 		l.current.size = l.written
 		l.segments = append(l.segments, l.current)
-		file := l.file
-		l.writers.Go(func() { _ = file.Close() }) // it is not used again, so its error does not matter
-		l.file, l.current = nil, nil
+		for _, file := range []Appender{l.before, l.file} {
+			if file != nil {
+				l.writers.Go(func() { _ = file.Close() }) // it is not used again, so its error does not matter
+			}
+		}
+		l.before, l.file, l.current = nil, nil, nil
 	}
 	l.queue, l.inflight = slices.DeleteFunc(slices.Concat(l.inflight, l.queue), func(e *entry) bool { return e.show == nil }), nil
-	l.next = nil
 	l.retry = syncEvery
 	l.retryAt = time.Now().Add(l.retry)
-	l.generation++
-	generation := l.generation
-	l.writers.Go(func() { l.write(generation) })
-	l.changed.Broadcast()
+	l.replaceWriterLocked()
 	l.metrics.failures.Inc()
 	l.logger.Error(err, "Storing updates failed; the stream goes on from memory, and the next update resets all subscribers", "dir", l.opts.Dir)
 }
 
-// installLocked changes over to the segment that was prepared.
-func (l *Log) installLocked() {
-	n := l.next
-	l.next = nil
-	// The sets before the snapshot are in it.
-	var queue []*entry
-	for _, e := range l.queue {
-		if e.number <= n.from {
-			e.frames = nil
-			queue = append(queue, e)
-		}
-	}
-	l.queue = slices.Concat(queue, n.queue)
-	if l.file != nil {
-		frames := takeover()
-		l.queue = append(l.queue, &entry{frames: frames})
-		n.behind += int64(len(frames))
-		l.current.size = n.header.PredecessorSize
-		l.segments = append(l.segments, l.current)
-		n.before = l.file
-	}
-	l.file, l.current, l.replaced = n.file, n.segment, nil
-	l.snapshot, l.written, l.synced = n.size, n.size, n.size
-	l.enqueued = n.size + n.behind
-	if l.mode == failed {
-		l.logger.Info("Updates are stored again", "dir", l.opts.Dir, "segment", n.segment.name)
-	}
-	l.mode, l.cause, l.since = healthy, nil, l.opts.Now()
-	if l.opens != nil {
-		l.opens.Stop()
-	}
-	n.installed = true
+// retryLocked records in the failed state that no segment could be begun, and when that is tried again.
+func (l *Log) retryLocked(err error) {
+	l.cause, l.full, l.works = err, isFull(err), false
+	l.retry = min(2*l.retry, maxRetry)
+	l.retryAt = time.Now().Add(l.retry)
+}
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }
+
+// replaceWriterLocked starts a writer in place of the present one, which may hang.
+func (l *Log) replaceWriterLocked() {
+	l.generation++
+	l.rolling = false
+	generation := l.generation
+	l.writers.Go(func() { l.write(generation) })
 	l.changed.Broadcast()
 }
 
