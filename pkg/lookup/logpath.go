@@ -111,14 +111,19 @@ func (l *Lookup) findLog(q *Query, log *logFile, f *finding) {
 	}
 }
 
-// ofLog returns the container of a log as the runtime has it, or nil. It is older if the runtime has only later ones with its name.
+// ofLog returns the container of a log as the runtime has it, or had it, or nil. It is older if the runtime has only later ones with
+// its name.
 func (l *Lookup) ofLog(log *logFile) (found *v1alpha1.LookupContainer, older bool) {
 	if l.runtime == nil {
 		return nil, false
 	}
+	removed, ok := l.runtime.FindRemoved(log.uid, log.container, uint32(log.restarts))
+	if ok && removed.Namespace == log.pod.Namespace && removed.Name == log.pod.Name {
+		found = container(&removed)
+	}
 	pod, _ := l.runtime.Pod(log.uid)
 	if pod == nil || pod.Namespace != log.pod.Namespace || pod.Name != log.pod.Name {
-		return nil, false
+		return found, false
 	}
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
@@ -131,7 +136,7 @@ func (l *Lookup) ofLog(log *logFile) (found *v1alpha1.LookupContainer, older boo
 		}
 		older = older || int(c.Attempt) > log.restarts
 	}
-	return nil, older
+	return found, older
 }
 
 // unknownLog says why the pod of a log is not known.

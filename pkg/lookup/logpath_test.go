@@ -67,7 +67,9 @@ func TestLogs(t *testing.T) {
 		n.runtime.mu.Unlock()
 		n.expect("file web app running", Query{LogPath: dir + "/app/3.log", Wait: time.Minute})
 		began := time.Now()
-		n.expect("file web app ?", Query{LogPath: dir + "/app/0.log", Wait: time.Minute})
+		n.expect("file web app exited ended", Query{LogPath: dir + "/app/0.log", Wait: time.Minute}) // the runtime has removed it
+		n.expect("file web side exited ended", Query{LogPath: dir + "/side/0.log", Wait: time.Minute})
+		n.expect("file web app ?", Query{LogPath: dir + "/app/2.log", Wait: time.Minute})
 		if took := time.Since(began); took != 0 {
 			n.t.Errorf("the log of a container that is gone took %v", took)
 		}

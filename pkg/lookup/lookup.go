@@ -19,6 +19,7 @@ import (
 type Runtime interface {
 	FindContainer(id string) (pleg.Found, bool)
 	FindPod(uid types.UID) (pleg.Found, bool)
+	FindRemoved(uid types.UID, name string, attempt uint32) (pleg.Found, bool)
 	Pod(uid types.UID) (*pleg.Pod, bool)
 	Await(ids ...string) (recorded <-chan struct{}, stop func())
 	Behind(at time.Time) error

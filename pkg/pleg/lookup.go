@@ -61,9 +61,16 @@ func (g *Generator) FindPod(uid types.UID) (Found, bool) {
 	if rec := g.records.pods[uid]; rec != nil {
 		return rec.found(), true
 	}
-	last := g.records.gone[g.records.ended[uid]]
+	last := g.records.last(uid, func(*Container) bool { return true })
 	last.Container, last.Started = Container{}, time.Time{}
 	return g.recent(last)
+}
+
+// FindRemoved returns the container of a pod that the runtime has removed, by its name and attempt.
+func (g *Generator) FindRemoved(uid types.UID, name string, attempt uint32) (Found, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.recent(g.records.last(uid, func(c *Container) bool { return !c.Sandbox && c.Name == name && c.Attempt == attempt }))
 }
 
 // Behind returns why the records may lack something that the runtime had at the time; nil if they are complete. With a zero

@@ -26,8 +26,8 @@ type records struct {
 	owner map[string]types.UID
 	// gone has the removed containers by ID. One that never had a record has only the time of its removal.
 	gone map[string]Found
-	// ended has the ID of the container of each pod that ended last, of those in gone.
-	ended map[types.UID]string
+	// ended has the IDs of the containers in gone, by the UID of their pod.
+	ended map[types.UID][]string
 	// awaited is for Await.
 	awaited await.Keys[string]
 }
@@ -69,7 +69,7 @@ func (c *Container) end(removed time.Time) time.Time {
 func newRecords() *records {
 	return &records{
 		pods: make(map[types.UID]*record), owner: make(map[string]types.UID), gone: make(map[string]Found),
-		ended: make(map[types.UID]string), awaited: make(await.Keys[string]),
+		ended: make(map[types.UID][]string), awaited: make(await.Keys[string]),
 	}
 }
 
@@ -257,9 +257,19 @@ func (r *records) end(f Found) {
 		f.Container.State = StateExited
 	}
 	r.gone[f.Container.ID] = f
-	if last, ok := r.gone[r.ended[f.UID]]; !ok || !last.Ended.After(f.Ended) {
-		r.ended[f.UID] = f.Container.ID
+	if ids := r.ended[f.UID]; !slices.Contains(ids, f.Container.ID) {
+		r.ended[f.UID] = append(ids, f.Container.ID)
 	}
+}
+
+// last returns the removed container of a pod that ended last, of those that matches selects.
+func (r *records) last(uid types.UID, matches func(*Container) bool) (last Found) {
+	for _, id := range r.ended[uid] {
+		if f := r.gone[id]; f.UID == uid && matches(&f.Container) && (last.UID == "" || !f.Ended.Before(last.Ended)) {
+			last = f
+		}
+	}
+	return last
 }
 
 // forget deletes the entries of containers and pods that were removed longer ago than the retention, and the oldest ones beyond the
@@ -277,7 +287,13 @@ func (r *records) forget(now time.Time, retention time.Duration, most int) {
 			delete(r.gone, id)
 		}
 	}
-	maps.DeleteFunc(r.ended, func(_ types.UID, id string) bool { return r.gone[id].UID == "" })
+	for uid, ids := range r.ended {
+		if ids = slices.DeleteFunc(ids, func(id string) bool { return r.gone[id].UID != uid }); len(ids) == 0 {
+			delete(r.ended, uid)
+		} else {
+			r.ended[uid] = ids
+		}
+	}
 }
 
 // snapshot returns the pods, ordered by UID.

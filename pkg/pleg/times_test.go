@@ -68,6 +68,12 @@ func TestEndsOfRemovedContainers(t *testing.T) {
 						t.Fatalf("container %d: found %t, started %v, ended %v; want %v, %v", i, known, found.Started, found.Ended, begin, ended)
 					}
 				}
+				if found, known := r.FindRemoved("p", "c7", 0); !known || found.Container.ID != "c7" || !found.Ended.Equal(ended) {
+					t.Errorf("container c7 by its name: found %t, %+v", known, found)
+				}
+				if _, known := r.FindRemoved("p", "c7", 1); known {
+					t.Error("a container that never was is found")
+				}
 				if pod, known := r.FindPod("p"); !known || !pod.Ended.Equal(ended) {
 					t.Errorf("pod: found %t, ended %v", known, pod.Ended)
 				}

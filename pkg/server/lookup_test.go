@@ -50,7 +50,10 @@ func (containers) FindContainer(id string) (pleg.Found, bool) {
 	return f, id == "running" || id == "ended"
 }
 
-func (containers) FindPod(types.UID) (pleg.Found, bool)      { return pleg.Found{}, false }
+func (containers) FindPod(types.UID) (pleg.Found, bool) { return pleg.Found{}, false }
+func (containers) FindRemoved(types.UID, string, uint32) (pleg.Found, bool) {
+	return pleg.Found{}, false
+}
 func (containers) Pod(types.UID) (*pleg.Pod, bool)           { return nil, false }
 func (containers) Await(...string) (<-chan struct{}, func()) { return nil, func() {} }
 func (containers) Behind(time.Time) error                    { return nil }
