@@ -183,7 +183,8 @@ func (s *state) past() func(since time.Time) iter.Seq2[*journal.Pod, time.Time] 
 
 var errNoWholePod = errors.New("the journal in the state directory no longer has it")
 
-// wholePod returns a function that reads from the log a pod that was removed at a time; nil without a log. It reads one at a time.
+// wholePod returns a function that reads from the log a pod whose removal was observed at a time; nil without a log. It reads one at
+// a time.
 func (s *state) wholePod() func(context.Context, types.UID, time.Time) (*journal.Pod, error) {
 	if s.log == nil {
 		return nil
@@ -196,19 +197,25 @@ func (s *state) wholePod() func(context.Context, types.UID, time.Time) (*journal
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		const exact = time.Millisecond // the log's times are not finer
-		for pod, removed := range s.past()(at.Add(-exact)) {
-			if ctx.Err() != nil {
+		const (
+			exact = time.Millisecond // the log's times are not finer
+			late  = time.Minute      // the lookup may have fallen behind the journal
+		)
+		var last *journal.Pod
+		for pod, removed := range s.past()(at.Add(-late)) {
+			switch later := removed.After(at.Add(exact)); {
+			case ctx.Err() != nil:
 				return nil, context.Cause(ctx)
-			}
-			if removed.After(at.Add(exact)) {
-				break
-			}
-			if pod.Object.UID == uid {
-				return pod, nil
+			case later && last != nil:
+				return last, nil
+			case !later && pod.Object.UID == uid: // what comes after a later one was removed after the clock was set back
+				last = pod
 			}
 		}
-		return nil, errNoWholePod
+		if last == nil {
+			return nil, errNoWholePod
+		}
+		return last, nil
 	}
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 	Retention time.Duration
 	MaxEnded  int
 	// Past returns the pods that were removed since a time, with the time; nil if there is no log of them. WholePod returns the whole
-	// pod that was removed at a time; an error if the log does not have it.
+	// pod whose removal was observed at a time; an error if the log does not have it.
 	Past     func(since time.Time) iter.Seq2[*journal.Pod, time.Time]
 	WholePod func(ctx context.Context, uid types.UID, at time.Time) (*journal.Pod, error)
 	// LogLinks is the directory of the links to the logs of containers; empty for /var/log/containers.
