@@ -237,6 +237,32 @@ func TestWholePodsThatEnded(t *testing.T) {
 	})
 }
 
+// Each whole pod that ended is a reading of the log.
+func TestManyWholePodsThatEnded(t *testing.T) {
+	onNode(t, false, func(n *node) {
+		var pods []*v1.Pod
+		for i := range maxWhole + 10 {
+			pods = append(pods, pod(fmt.Sprint("p", i), "10.0.0.1"))
+		}
+		n.deliver(config.ADD, "api", pods...)
+		n.deliver(config.REMOVE, "api", pods...)
+		read := 0
+		n.wholePod = func(_ context.Context, uid types.UID, _ time.Time) (*journal.Pod, error) {
+			read++
+			return journal.NewPod("api", pod(string(uid))), nil
+		}
+		answer, err := n.Find(n.t.Context(), nil, &Query{PodIP: "10.0.0.1", Pods: true})
+		if err != nil || len(answer.Pods) != len(pods) || read != maxWhole {
+			t.Fatalf("got %+v, %v, read %d", answer, err, read)
+		}
+		for i, p := range answer.Pods {
+			if missing := p.PodMissing != ""; missing != (i >= maxWhole) || missing == (p.Pod != nil) {
+				t.Errorf("pod %d: %v, %q", i, p.Pod, p.PodMissing)
+			}
+		}
+	})
+}
+
 // BenchmarkMemoryOfEnded prints the memory of 10,000 pods that ended.
 func BenchmarkMemoryOfEnded(b *testing.B) {
 	for b.Loop() {

@@ -3,6 +3,7 @@ package lookup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -50,18 +51,30 @@ func (l *Lookup) isLoading() bool {
 	}
 }
 
-// errNoLog is why an answer has not the whole pod.
-var errNoLog = errors.New("it has ended, and only a log has whole pods that ended: start podconfigd with --state-dir")
+// These are why an answer has not the whole pod.
+var (
+	errNoLog   = errors.New("it has ended, and only a log has whole pods that ended: start podconfigd with --state-dir")
+	errTooMany = fmt.Errorf("an answer has at most %d whole pods that ended: look up its UID", maxWhole)
+)
+
+// maxWhole is the number of whole pods that ended in an answer. Each is a reading of the log, and thousands of pods can have had
+// the IP of the host.
+const maxWhole = 64
 
 // addWhole adds to the answer the whole pods that ended, from the log. The error is the cause of the context.
 func (l *Lookup) addWhole(ctx context.Context, scope *view.Scope, q *Query, answer *v1alpha1.Lookup) error {
+	read := 0
 	for i := range answer.Pods {
 		p := &answer.Pods[i]
 		if !q.Pods || p.Ended == nil || p.Source == "" {
 			continue
 		}
 		err := errNoLog
-		if l.wholePod != nil {
+		switch {
+		case l.wholePod != nil && read == maxWhole:
+			err = errTooMany
+		case l.wholePod != nil:
+			read++
 			var pod *journal.Pod
 			if pod, err = l.wholePod(ctx, types.UID(p.UID), *p.Ended); err == nil {
 				if pod = scope.See(pod); pod != nil {
