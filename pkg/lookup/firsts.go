@@ -84,7 +84,7 @@ func (l *Lookup) endedProcess(q *Query, t *target) bool {
 	if !known || isOver(recorded.Container.FinishedAt, q.At) {
 		return false
 	}
-	t.containers, t.first, t.until = []CgroupContainer{{ID: id, PodUID: recorded.UID}}, p, time.Time{}
+	t.containers, t.first = []CgroupContainer{{ID: id, PodUID: recorded.UID}}, p
 	return true
 }
 

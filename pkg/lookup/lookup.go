@@ -104,7 +104,11 @@ func (l *Lookup) Run(ctx context.Context) error {
 // The scope has the pods that the client may see; nil for all. The answer about a hidden pod is the same as about a pod that
 // does not exist, and comes after the same wait.
 func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alpha1.Lookup, error) {
+	asked := time.Now()
 	t, err := l.target(ctx, q)
+	if err != nil && ctx.Err() == nil && t.isAsHidden(scope, q, err) {
+		err = nil
+	}
 	if err != nil {
 		return nil, hide(scope, q, err)
 	}
@@ -116,7 +120,7 @@ func (l *Lookup) Find(ctx context.Context, scope *view.Scope, q *Query) (*v1alph
 		}
 	}
 	if len(found.answer.Pods) == 0 && found.answer.Host == nil {
-		return nil, hide(scope, q, l.unknown(q, t, found))
+		return nil, l.refuse(ctx, scope, q, asked, l.unknown(q, t, found))
 	}
 	if err := l.addHandles(ctx, found.answer); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
@@ -110,6 +111,40 @@ func (l *Lookup) unknown(q *Query, t *target, f *finding) error {
 		return notFound(t.what, fmt.Sprintf("no source has its pod, which has UID %s", c.PodUID))
 	}
 	return notFound(t.what, fmt.Sprintf("the container runtime does not have its container %s", c.ID))
+}
+
+// hidesPods reports whether there can be pods that a client does not see.
+func hidesPods(scope *view.Scope) bool { return scope.Grant().AtLeast("", "").Level() == access.None }
+
+// isAsHidden replaces a target that does not exist by one that is hidden, if pods can be hidden from the client. So both have the same
+// answer after the same wait. It reports false if the error is to be the answer.
+func (t *target) isAsHidden(scope *view.Scope, q *Query, err error) bool {
+	isNamespace := q.namespace().inode != 0 // its other errors tell whether it exists too
+	if t == nil || !hidesPods(scope) || !apierrors.IsNotFound(err) && !isNamespace {
+		return false
+	}
+	if t.log = nil; q.LogPath != "" {
+		t.uid = hiddenID
+	} else {
+		t.containers = []CgroupContainer{{ID: hiddenID, PodUID: hiddenID}}
+	}
+	return true
+}
+
+// refuse returns the error for a query that was asked at a time and has no answer. For a client from which pods can be hidden, it
+// reads the processes again for a hidden namespace, as for one that does not exist.
+func (l *Lookup) refuse(ctx context.Context, scope *view.Scope, q *Query, asked time.Time, err error) error {
+	if q.namespace().inode == 0 || !hidesPods(scope) {
+		return hide(scope, q, err)
+	}
+	all, failed := l.processes.since(ctx, asked, true)
+	switch {
+	case failed != nil:
+		return failed
+	case all.denied:
+		return notReadable(q.what())
+	}
+	return hide(scope, q, err)
 }
 
 // hide replaces the reason why something is not found, because reasons name cgroups, containers and pods. A client that may
