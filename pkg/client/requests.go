@@ -187,7 +187,7 @@ func (c *Client) History(ctx context.Context, opts HistoryOptions) iter.Seq2[*v1
 	set(first, "pods", opts.Pods)
 	if opts.Newest {
 		set(first, "newest", true)
-		set(first, "limit", 10000) // the maximum: the daemon reads the whole history for each page
+		set(first, "limit", 10000) // the maximum: the daemon reads at least one file for each page
 	}
 	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
 		query := maps.Clone(first)

@@ -234,15 +234,22 @@ func (s *state) history() func(history.Options) iter.Seq2[*v1alpha1.HistoryRecor
 	}
 	return func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 		return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+			end := func() bool {
+				status := s.log.Status()
+				return status.Err == nil || yield(&v1alpha1.HistoryRecord{
+					Time: &status.Since, Instance: status.Instance, Gap: fmt.Sprintf("updates are not stored: %v", advise(status.Err)),
+				}, nil)
+			}
+			if opts.Newest && opts.Before == 0 && !end() {
+				return
+			}
 			for record, err := range history.Read(s.dir, opts) {
 				if !yield(record, err) || err != nil {
 					return
 				}
 			}
-			if status := s.log.Status(); status.Err != nil {
-				yield(&v1alpha1.HistoryRecord{
-					Time: &status.Since, Instance: status.Instance, Gap: fmt.Sprintf("updates are not stored: %v", advise(status.Err)),
-				}, nil)
+			if !opts.Newest {
+				end()
 			}
 		}
 	}

@@ -213,12 +213,18 @@ func TestHistoryPagesEndWithGaps(t *testing.T) {
 	d := l.serve()
 	d.server.rest.History = func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 		return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+			end := &v1alpha1.HistoryRecord{Gap: "updates are not stored"} // as the daemon does
+			if opts.Newest && opts.Before == 0 && !yield(end, nil) {
+				return
+			}
 			for r, err := range history.Read(l.dir, opts) {
 				if !yield(r, err) || err != nil {
 					return
 				}
 			}
-			yield(&v1alpha1.HistoryRecord{Gap: "updates are not stored"}, nil) // as the daemon does
+			if !opts.Newest {
+				yield(end, nil)
+			}
 		}
 	}
 	whole := d.page(t, "").Records

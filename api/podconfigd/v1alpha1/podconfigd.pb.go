@@ -1823,7 +1823,7 @@ type HistoryRequest struct {
 	ContinueToken string `protobuf:"bytes,6,opt,name=continue_token,json=continueToken,proto3" json:"continue_token,omitempty"`
 	// until is the time of the last change. If it is not set, there is no end.
 	Until *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=until,proto3" json:"until,omitempty"`
-	// newest requests the newest change first. Each page is read from the start of the history.
+	// newest requests the newest change first. The newest file is read first.
 	Newest        bool `protobuf:"varint,8,opt,name=newest,proto3" json:"newest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -44,8 +44,7 @@ func NewCommand() *cobra.Command {
 		Long: `Show what changed on the node, oldest first: when, which pod, from which source and
 from which manifest file. OWNER and MODE are those of the file when the daemon read it.
 
-With --newest, the newest change is first. The daemon reads its whole history for each page of
-about 1 MiB, up to --state-max-bytes.
+With --newest, the newest change is first. The daemon reads only the newest files of its history.
 
 The daemon keeps the history in its --state-dir. If no daemon serves the socket, the
 command reads ` + defaultStateDir + `. With --state-dir, it reads that directory and does
@@ -153,7 +152,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 
 // selection converts all flags except the pod. Its error names every invalid flag.
 func (o *Options) selection(now time.Time) (selection history.Options, err error) {
-	selection.Pods = o.Pods
+	selection.Pods, selection.Newest = o.Pods, o.Newest
 	var errs []error
 	fail := func(flag string, err error) {
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"slices"
 	"syscall"
 	"time"
 
@@ -128,7 +127,7 @@ func (r *reader) fromDirectory(yield func(*v1alpha1.HistoryRecord, error) bool) 
 		yield(nil, err)
 		return
 	}
-	for record, err := range r.ordered(history.Read(r.dir, selection)) {
+	for record, err := range history.Read(r.dir, selection) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			err = fmt.Errorf("%w: is this the --state-dir of podconfigd?", err)
@@ -137,30 +136,6 @@ func (r *reader) fromDirectory(yield func(*v1alpha1.HistoryRecord, error) bool) 
 		}
 		if r.inNamespace(record) && !yield(record, err) {
 			return
-		}
-	}
-}
-
-// ordered returns the changes of a directory in the order of --newest. A directory is read from its oldest change, so
-// the order with the newest change first requires all of them. Their size on disk is limited, by --state-max-bytes of
-// the daemon.
-func (r *reader) ordered(oldestFirst records) records {
-	if !r.Newest {
-		return oldestFirst
-	}
-	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
-		var all []*v1alpha1.HistoryRecord
-		for record, err := range oldestFirst {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			all = append(all, record)
-		}
-		for _, record := range slices.Backward(all) {
-			if !yield(record, nil) {
-				return
-			}
 		}
 	}
 }

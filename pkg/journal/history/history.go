@@ -47,6 +47,8 @@ type Options struct {
 	After Position
 	// Before is a revision, to get only the records of lower ones; 0 for all.
 	Before int64
+	// Newest has the newest record first.
+	Newest bool
 }
 
 // Position is the place of a record. The zero value is before all records.
@@ -61,26 +63,33 @@ func Exists(dir string) (bool, error) {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return store.IsSegment(e.Name()) }), err
 }
 
-// Read reads the records of a state directory, oldest first. It takes no lock and changes
-// nothing. It holds the current pods at the record that it reads, and no more. An error of
+// Read reads the records of a state directory, the oldest first if opts.Newest is not set. It takes no lock and changes
+// nothing. It holds the current pods at the record that it reads, and with opts.Newest the records of one file. An error of
 // a record ends the sequence. It is ErrCompacted if records after opts.After were deleted.
 func Read(dir string, opts Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 	return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
-		for r, err := range store.History(store.OS, dir, store.HistoryOptions{
-			Since: opts.Since, After: opts.After.Revision, Instance: opts.After.Instance,
+		for part := range store.Parts(store.OS, dir, store.HistoryOptions{
+			Since: opts.Since, After: opts.After.Revision, Instance: opts.After.Instance, Before: opts.Before, Newest: opts.Newest,
 		}) {
-			if err != nil {
-				yield(nil, fmt.Errorf("reading the history in %s: %w", dir, err))
-				return
+			var backward []*v1alpha1.HistoryRecord
+			for r, err := range part {
+				if err != nil {
+					yield(nil, fmt.Errorf("reading the history in %s: %w", dir, err))
+					return
+				}
+				if !opts.selects(&r) || !show(opts.Grant, &r) {
+					continue
+				}
+				if out := record(&r, opts.Pods); opts.Newest {
+					backward = append(backward, out)
+				} else if !yield(out, nil) {
+					return
+				}
 			}
-			if opts.Before > 0 && r.Revision >= opts.Before {
-				return
-			}
-			if !opts.selects(&r) || !show(opts.Grant, &r) {
-				continue
-			}
-			if !yield(record(&r, opts.Pods), nil) {
-				return
+			for _, r := range slices.Backward(backward) {
+				if !yield(r, nil) {
+					return
+				}
 			}
 		}
 	}
@@ -88,6 +97,8 @@ func Read(dir string, opts Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 
 func (o *Options) selects(r *store.Record) bool {
 	switch {
+	case o.Before > 0 && (r.Revision >= o.Before || r.Revision == 0): // a gap at the end has no revision
+		return false
 	case !o.Until.IsZero() && r.Time.After(o.Until):
 		return false
 	case r.Gap != "":

@@ -22,6 +22,10 @@ type HistoryOptions struct {
 	// Instance is the instance of After, or empty. If it is set, the result is ErrCompacted
 	// if records after After were deleted.
 	Instance string
+	// Before is a revision. Parts with no lower one are left out. 0 is none.
+	Before int64
+	// Newest has the newest part first.
+	Newest bool
 }
 
 // ErrCompacted means that the records after a revision were deleted, because they were too
@@ -53,9 +57,32 @@ type Record struct {
 // ends the sequence. An empty directory has no records.
 func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		h := &historian{fs: fsys, dir: dir, opts: opts, yield: yield, pods: make(map[podKey]*journal.Pod), removed: make(map[nameKey]*journal.Pod), added: make(map[nameKey]bool)}
-		if err := h.run(); err != nil && !errors.Is(err, errEnough) {
-			yield(Record{}, err)
+		for part := range Parts(fsys, dir, opts) {
+			for r, err := range part {
+				if !yield(r, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Parts is History in parts: those of a part are in one file. In a part, the oldest record is first.
+func Parts(fsys FS, dir string, opts HistoryOptions) iter.Seq[iter.Seq2[Record, error]] {
+	return func(yield func(iter.Seq2[Record, error]) bool) {
+		h := &historian{fs: fsys, dir: dir, opts: opts, faults: make(map[*segment]error), aside: make(map[uint64]string)}
+		if err := h.list(); err != nil {
+			yield(func(yield func(Record, error) bool) { yield(Record{}, err) })
+			return
+		}
+		order := slices.All(h.segments)
+		if opts.Newest {
+			order = slices.Backward(h.segments)
+		}
+		for i := range order {
+			if !h.skip(i) && !yield(func(yield func(Record, error) bool) { h.read(i, yield) }) {
+				return
+			}
 		}
 	}
 }
@@ -63,40 +90,30 @@ func History(fsys FS, dir string, opts HistoryOptions) iter.Seq2[Record, error] 
 // errEnough means that the caller wants no more records.
 var errEnough = errors.New("enough")
 
-type nameKey struct{ source, namespace, name string }
-
 type historian struct {
-	fs    FS
-	dir   string
-	opts  HistoryOptions
-	yield func(Record, error) bool
-	// pods are the current ones, at a revision.
-	pods     map[podKey]*journal.Pod
-	revision int64
-	latest   time.Time // of all sets
-	// removed are the pods that the current set has removed. added are the names that it
-	// adds.
-	removed map[nameKey]*journal.Pod
-	added   map[nameKey]bool
-	// last is the previous segment.
-	last *segment
-	// broken is the reason why the previous segment was not read to its end.
-	broken string
+	fs   FS
+	dir  string
+	opts HistoryOptions
+	// segments are those that count, the oldest first. Those that can't be read have no header, but a fault.
+	segments []*segment
+	faults   map[*segment]error
+	aside    map[uint64]string
+	// begun means that a segment was read, and deleted that one was deleted in the meantime.
+	begun, deleted bool
 }
 
-func (h *historian) run() error {
+// list finds the segments.
+func (h *historian) list() error {
 	names, err := h.fs.List(h.dir)
 	if err != nil {
 		return err
 	}
-	var segments []*segment
-	aside, unreadable := make(map[uint64]string), make(map[*segment]error)
 	for _, name := range names {
 		number, away, ok := segmentNumber(name)
 		switch {
 		case !ok:
 		case away:
-			aside[number] = name
+			h.aside[number] = name
 		default:
 			s, file, err := openSegment(h.fs, h.dir, number, name)
 			switch {
@@ -106,50 +123,20 @@ func (h *historian) run() error {
 				continue
 			default:
 				s = &segment{number: number, name: name} // its header stays nil
-				unreadable[s] = err
+				h.faults[s] = err
 			}
-			segments = append(segments, s)
+			h.segments = append(h.segments, s)
 		}
 	}
-	segments, _ = chain(segments)
-	if n := len(segments); n > 1 && !h.counts(segments[n-1]) {
-		segments = segments[:n-1]
+	h.segments, _ = chain(h.segments)
+	if n := len(h.segments); n > 1 && !h.counts(h.segments[n-1]) {
+		h.segments = h.segments[:n-1]
 	}
-	if !h.kept(segments) {
+	kept := slices.ContainsFunc(h.segments, func(s *segment) bool {
+		return s.header != nil && s.header.Instance == h.opts.Instance && s.header.Base <= h.opts.After
+	})
+	if h.opts.Instance != "" && !kept {
 		return ErrCompacted
-	}
-	for i, s := range segments {
-		if s.header == nil {
-			h.broken = cmp.Or(h.broken, s.name+": "+unreadable[s].Error())
-			continue
-		}
-		if h.skip(segments[i+1:]) {
-			continue
-		}
-		until := int64(math.MaxInt64)
-		for _, after := range segments[i+1:] {
-			if after.header != nil && after.header.Predecessor == s.number {
-				until = after.header.PredecessorSize
-			}
-		}
-		if err := h.read(s, until, aside); err != nil {
-			return err
-		}
-	}
-	return h.end()
-}
-
-// end yields a gap if the last segment was not read to its end.
-func (h *historian) end() error {
-	if h.broken == "" {
-		return nil
-	}
-	r := Record{Time: h.latest, Revision: h.revision, Gap: h.broken}
-	if h.last != nil {
-		r.Instance = h.last.header.Instance
-	}
-	if !h.yield(r, nil) {
-		return errEnough
 	}
 	return nil
 }
@@ -176,149 +163,203 @@ func (h *historian) counts(s *segment) bool {
 	}
 }
 
-// kept reports whether the records after h.opts.After are still there.
-func (h *historian) kept(segments []*segment) bool {
-	return h.opts.Instance == "" || slices.ContainsFunc(segments, func(s *segment) bool {
-		return s.header != nil && s.header.Instance == h.opts.Instance && s.header.Base <= h.opts.After
-	})
-}
-
-// skip reports whether all records of a segment are before the requested ones.
-func (h *historian) skip(later []*segment) bool {
-	if len(later) == 0 || later[0].header == nil {
-		return false
-	}
-	next := later[0].header
-	return next.Latest.Before(h.opts.Since) || next.Base <= h.opts.After
-}
-
-// read reads a segment.
-func (h *historian) read(s *segment, until int64, aside map[uint64]string) error {
-	_, file, err := openSegment(h.fs, h.dir, s.number, s.name)
-	if err != nil {
-		switch {
-		case !errors.Is(err, fs.ErrNotExist):
-			h.broken = s.name + ": " + err.Error()
-		case h.opts.Instance != "": // it was deleted in the meantime, because it was too old
-			return ErrCompacted
-		case h.last != nil: // the one before it was read just in time
-			h.broken = "updates were deleted in the meantime, because they are too old or too large"
-		}
+// next returns the segment after one, or nil.
+func (h *historian) next(i int) *segment {
+	if i+1 == len(h.segments) {
 		return nil
+	}
+	return h.segments[i+1]
+}
+
+// skip reports whether no record of a segment is requested.
+func (h *historian) skip(i int) bool {
+	if s := h.segments[i]; h.opts.Before > 0 && s.header != nil && s.header.Base+1 >= h.opts.Before {
+		return true
+	}
+	next := h.next(i)
+	return next != nil && next.header != nil && (next.header.Latest.Before(h.opts.Since) || next.header.Base <= h.opts.After)
+}
+
+// read yields the records of a segment, and a gap if changes are missing after it.
+func (h *historian) read(i int, yield func(Record, error) bool) {
+	s := h.segments[i]
+	p := &part{
+		historian: h, segment: s, yield: yield,
+		pods: make(map[podKey]*journal.Pod), removed: make(map[nameKey]*journal.Pod), added: make(map[nameKey]bool),
+	}
+	missing, err := p.records(i)
+	if err == nil {
+		err = p.gap(h.next(i), missing)
+	}
+	if err != nil && !errors.Is(err, errEnough) {
+		yield(Record{}, err)
+	}
+}
+
+// part yields the records of a segment.
+type part struct {
+	*historian
+	*segment
+
+	yield func(Record, error) bool
+	// pods are the present ones. end is where the records end.
+	pods map[podKey]*journal.Pod
+	end  tail
+	// removed are the pods that the current set has removed. added are the names that it
+	// adds.
+	removed map[nameKey]*journal.Pod
+	added   map[nameKey]bool
+}
+
+type nameKey struct{ source, namespace, name string }
+
+// records yields the records. missing is the reason why it could not read all, or empty.
+func (p *part) records(i int) (missing string, err error) {
+	if err := p.faults[p.segment]; err != nil {
+		return p.name + ": " + err.Error(), nil
+	}
+	_, file, err := openSegment(p.fs, p.dir, p.number, p.name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return p.gone()
+	case err != nil:
+		return p.name + ": " + err.Error(), nil
 	}
 	defer file.file.Close()
 	snapshot, err := file.snapshot(true)
-	if err != nil {
-		if !errors.Is(err, errTorn) { // a daemon is writing it, or ended here
-			h.broken = s.name + ": " + err.Error()
-		}
-		return nil
-	}
-	if err := h.gap(s, aside); err != nil {
-		return err
-	}
-	clear(h.pods)
-	for _, p := range snapshot.Updates[0].Pods {
-		h.pods[keyOf(p)] = p
-	}
-	h.revision = s.header.Base
-	end := file.sets(s, until, func(set *journal.Set) error { return h.set(s, set) })
-	h.last, h.broken = s, ""
 	switch {
-	case errors.Is(end.err, errEnough):
-		return end.err
-	case end.err != nil && !errors.Is(end.err, errTorn):
-		h.broken = s.name + ": " + end.err.Error()
+	case errors.Is(err, errTorn): // a daemon is writing it, or ended here
+		return "", nil
+	case err != nil:
+		return p.name + ": " + err.Error(), nil
 	}
-	return nil
+	away := p.aside[cmp.Or(p.header.Predecessor, p.number-1)] // all before the first one may be set aside
+	if i == 0 && away != "" {
+		if err := p.putGap(p.header, away+" was set aside"); err != nil {
+			return "", err
+		}
+	}
+	p.begun = true
+	for _, pod := range snapshot.Updates[0].Pods {
+		p.pods[keyOf(pod)] = pod
+	}
+	until, next := int64(math.MaxInt64), p.next(i)
+	if next != nil && next.header != nil && next.follows(p.segment) {
+		until = next.header.PredecessorSize
+	}
+	p.end = file.sets(p.segment, until, p.set)
+	switch {
+	case errors.Is(p.end.err, errEnough):
+		return "", errEnough
+	case p.end.err != nil && !errors.Is(p.end.err, errTorn):
+		missing = p.name + ": " + p.end.err.Error()
+	}
+	return missing, nil
 }
 
-// gap yields a gap if changes are missing before a segment.
-func (h *historian) gap(s *segment, aside map[uint64]string) error {
-	reason, away := h.broken, aside[s.header.Predecessor]
-	if s.header.Predecessor == 0 { // the first one, or all before it were set aside
-		away = aside[s.number-1]
+// gone returns why the records of a segment are missing that was deleted in the meantime, because it was too old.
+func (p *part) gone() (missing string, err error) {
+	if p.opts.Instance != "" {
+		return "", ErrCompacted
 	}
+	if p.opts.Newest || !p.begun || p.deleted {
+		return "", errEnough
+	}
+	p.deleted = true
+	return "updates were deleted in the meantime, because they are too old or too large", nil
+}
+
+// gap yields a gap if changes are missing between the segment and the next one.
+func (p *part) gap(next *segment, missing string) error {
 	switch {
-	case h.last == nil && reason == "" && away == "":
-		return nil // older segments were deleted, or not requested
-	case h.last == nil:
-	case h.last.header.Instance != s.header.Instance:
-		reason = cmp.Or(reason, "a new instance began: updates may be missing")
-	case h.revision != s.header.Base:
-		reason = cmp.Or(reason, "updates were not stored")
+	case next == nil && missing == "", next != nil && next.header == nil: // it has a gap itself
+		return nil
+	case next == nil:
+		r := Record{Time: p.end.time, Revision: p.end.revision, Gap: missing}
+		if p.header != nil {
+			r.Instance = p.header.Instance
+		}
+		return p.put(r)
+	case p.header != nil && p.header.Instance != next.header.Instance:
+		missing = cmp.Or(missing, "a new instance began: updates may be missing")
+	case p.end.revision != next.header.Base:
+		missing = cmp.Or(missing, "updates were not stored")
 	default:
 		return nil
 	}
-	if away != "" {
-		reason = away + " was set aside"
+	if away := p.aside[next.header.Predecessor]; away != "" {
+		missing = away + " was set aside"
 	}
-	if s.header.Created.Before(h.opts.Since) || s.header.Base <= h.opts.After {
+	return p.putGap(next.header, missing)
+}
+
+// putGap yields a gap before a segment.
+func (p *part) putGap(next *header, missing string) error {
+	if next.Created.Before(p.opts.Since) || next.Base <= p.opts.After {
 		return nil
 	}
-	if !h.yield(Record{Time: s.header.Created, Instance: s.header.Instance, Revision: s.header.Base, Gap: reason}, nil) {
+	return p.put(Record{Time: next.Created, Instance: next.Instance, Revision: next.Base, Gap: missing})
+}
+
+func (p *part) put(r Record) error {
+	if !p.yield(r, nil) {
 		return errEnough
 	}
 	return nil
 }
 
 // set yields the records of a set.
-func (h *historian) set(s *segment, set *journal.Set) error {
-	h.names(set)
+func (p *part) set(set *journal.Set) error {
+	p.names(set)
 	for _, u := range set.Updates {
 		if len(u.Pods) == 0 {
-			if err := h.record(s, set, u, u.Revision, nil); err != nil {
+			if err := p.change(set, u, u.Revision, nil); err != nil {
 				return err
 			}
 		}
-		for k, p := range u.Pods {
-			if err := h.record(s, set, u, u.First+int64(k), p); err != nil {
+		for k, pod := range u.Pods {
+			if err := p.change(set, u, u.First+int64(k), pod); err != nil {
 				return err
 			}
-			if h.pods[keyOf(p)] = p; u.Op == config.REMOVE {
-				delete(h.pods, keyOf(p))
+			if p.pods[keyOf(pod)] = pod; u.Op == config.REMOVE {
+				delete(p.pods, keyOf(pod))
 			}
 		}
-	}
-	if h.revision = set.Revision; set.Time.After(h.latest) {
-		h.latest = set.Time
 	}
 	return nil
 }
 
 // names finds the names that a set adds.
-func (h *historian) names(set *journal.Set) {
-	clear(h.removed)
-	clear(h.added)
+func (p *part) names(set *journal.Set) {
+	clear(p.removed)
+	clear(p.added)
 	for i, u := range set.Updates {
 		if i == 0 || u.Op != config.ADD {
 			continue // nothing was removed before
 		}
-		for _, p := range u.Pods {
-			h.added[nameKey{u.Source, p.Object.Namespace, p.Object.Name}] = true
+		for _, pod := range u.Pods {
+			p.added[nameKey{u.Source, pod.Object.Namespace, pod.Object.Name}] = true
 		}
 	}
 }
 
-func (h *historian) record(s *segment, set *journal.Set, u *journal.Update, revision int64, p *journal.Pod) error {
-	r := Record{Time: set.Time, Instance: s.header.Instance, Revision: revision, Op: u.Op, Source: u.Source, Pod: p}
-	if p != nil {
-		name := nameKey{u.Source, p.Object.Namespace, p.Object.Name}
-		r.Before = h.pods[keyOf(p)]
+// change yields the record of one pod of an update, or of an update without pods.
+func (p *part) change(set *journal.Set, u *journal.Update, revision int64, pod *journal.Pod) error {
+	r := Record{Time: set.Time, Instance: p.header.Instance, Revision: revision, Op: u.Op, Source: u.Source, Pod: pod}
+	if pod != nil {
+		name := nameKey{u.Source, pod.Object.Namespace, pod.Object.Name}
+		r.Before = p.pods[keyOf(pod)]
 		switch {
 		case u.Op == config.REMOVE && r.Before != nil:
 			r.Pod = r.Before
-			r.Replaced = h.added[name]
-			h.removed[name] = r.Before
+			r.Replaced = p.added[name]
+			p.removed[name] = r.Before
 		case u.Op == config.ADD && r.Before == nil:
-			r.Before = h.removed[name]
+			r.Before = p.removed[name]
 		}
 	}
-	if set.Time.Before(h.opts.Since) || revision <= h.opts.After {
+	if set.Time.Before(p.opts.Since) || revision <= p.opts.After {
 		return nil
 	}
-	if !h.yield(r, nil) {
-		return errEnough
-	}
-	return nil
+	return p.put(r)
 }

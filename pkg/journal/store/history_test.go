@@ -2,6 +2,8 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +88,40 @@ func TestHistory(t *testing.T) {
 		equal(t, "since a time", read(t, files, HistoryOptions{Since: since}), all[n:])
 		for range History(files, "/state", HistoryOptions{}) {
 			break
+		}
+	})
+}
+
+// The newest part is read first. Parts of which nothing is requested are not read.
+func TestHistoryInParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		files, m, _ := written(t, 100)
+		data := *files.files[segmentsOf(files)[3]]
+		data[len(data)/2]++ // there is a gap
+		all := read(t, files, HistoryOptions{})
+		for n := 7; n <= len(all); n += 7 {
+			before := m.revision + 1
+			if n < len(all) {
+				before = all[n].Revision
+			}
+			var parts [][]Record
+			for part := range Parts(files, "/state", HistoryOptions{Before: before, Newest: true}) {
+				var records []Record
+				for r, err := range part {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if r.Revision < before {
+						records = append(records, r)
+					}
+				}
+				parts = append(parts, records)
+			}
+			slices.Reverse(parts)
+			equal(t, fmt.Sprint("before ", before), slices.Concat(parts...), all[:n:n])
+			if most := 1 + len(segmentsOf(files))*(n+50)/len(all); len(parts) > most {
+				t.Errorf("%d parts for %d of %d records", len(parts), n, len(all))
+			}
 		}
 	})
 }

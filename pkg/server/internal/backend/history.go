@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/access"
@@ -18,7 +17,7 @@ const (
 	// historyPageBytes is the size after which a page ends.
 	historyPageBytes = 1 << 20
 	// maxHistoryReads is the maximum number of pages that are read at the same time. Each
-	// holds the pods of the node. The others wait.
+	// holds the pods of the node, and with the newest first, the changes of one file. The others wait.
 	maxHistoryReads = 2
 )
 
@@ -54,8 +53,8 @@ func hideIn(ctx context.Context, query *params.HistoryQuery, record *v1alpha1.Hi
 }
 
 // HistoryPage reads a page. encode encodes a record, and returns its size. next is the token of the next
-// page; empty on the last one. A gap at the end has no revision, so that no token can point behind it. It
-// is on the page of the record before it.
+// page; empty on the last one. A gap at the end of the history has no revision, so that no token can point behind it. It
+// is on the page of the record beside it.
 func HistoryPage[T any](ctx context.Context, b *Backend, scope *view.Scope, query *params.HistoryQuery, encode func(*v1alpha1.HistoryRecord) (T, int, error)) (page []T, next string, err error) {
 	select {
 	case b.historyReads <- struct{}{}:
@@ -68,15 +67,16 @@ func HistoryPage[T any](ctx context.Context, b *Backend, scope *view.Scope, quer
 	if err := scope.Err(); err != nil {
 		return nil, "", err
 	}
-	if query.Newest {
-		return newestPage(ctx, b, query, encode)
-	}
 	last := query.Opts.After
 	for record, err := range b.History(query.Opts) {
 		if err := hideIn(ctx, query, record, err); err != nil {
 			return nil, "", err
 		}
-		if record.Revision > last.Revision && (len(page) >= query.Limit || size >= historyPageBytes) {
+		further := record.Revision > last.Revision
+		if query.Opts.Newest {
+			further = record.Revision > 0 && (record.Revision < last.Revision || last.Revision == 0)
+		}
+		if further && last.Revision > 0 && (len(page) >= query.Limit || size >= historyPageBytes) {
 			return page, query.Token(last), nil
 		}
 		encoded, n, err := encode(record)
@@ -84,70 +84,9 @@ func HistoryPage[T any](ctx context.Context, b *Backend, scope *view.Scope, quer
 			return nil, "", fmt.Errorf("encoding the change of revision %d: %w", record.Revision, err)
 		}
 		page, size = append(page, encoded), size+n
-		if record.Revision > last.Revision {
+		if further {
 			last = history.Position{Instance: record.Instance, Revision: record.Revision}
 		}
 	}
 	return page, "", nil
-}
-
-// newest has the last records that were read, encoded. Records of one revision stay on one page. A gap at
-// the end counts to the revision of the record before it.
-type newest[T any] struct {
-	records []newestRecord[T]
-	size    int
-	// more is true if older records were left out.
-	more bool
-}
-
-type newestRecord[T any] struct {
-	at      history.Position
-	encoded T
-	size    int
-}
-
-// add adds a record, and drops the oldest revisions while there are too many.
-func (n *newest[T]) add(r newestRecord[T], limit int) {
-	if i := len(n.records) - 1; i >= 0 && r.at.Revision <= n.records[i].at.Revision {
-		r.at = n.records[i].at
-	}
-	n.records, n.size = append(n.records, r), n.size+r.size
-	for len(n.records) > limit || n.size > historyPageBytes {
-		oldest := n.records[0].at.Revision
-		if oldest == r.at.Revision {
-			return // the page has one revision
-		}
-		for n.records[0].at.Revision == oldest {
-			n.size -= n.records[0].size
-			n.records[0] = newestRecord[T]{} // the slice moves on
-			n.records = n.records[1:]
-		}
-		n.more = true
-	}
-}
-
-// newestPage reads a page with the newest record first. The history can only be read from its start, so
-// each page costs as much as all older records. It holds one page.
-func newestPage[T any](ctx context.Context, b *Backend, query *params.HistoryQuery, encode func(*v1alpha1.HistoryRecord) (T, int, error)) (page []T, next string, err error) {
-	var last newest[T]
-	for record, err := range b.History(query.Opts) {
-		if err := hideIn(ctx, query, record, err); err != nil {
-			return nil, "", err
-		}
-		if record.Revision == 0 && query.Opts.Before > 0 {
-			continue // a gap at the end is on the first page
-		}
-		encoded, size, err := encode(record)
-		if err != nil {
-			return nil, "", fmt.Errorf("encoding the change of revision %d: %w", record.Revision, err)
-		}
-		last.add(newestRecord[T]{history.Position{Instance: record.Instance, Revision: record.Revision}, encoded, size}, query.Limit)
-	}
-	for _, r := range slices.Backward(last.records) {
-		page = append(page, r.encoded)
-	}
-	if last.more {
-		next = query.Token(last.records[0].at)
-	}
-	return page, next, nil
 }

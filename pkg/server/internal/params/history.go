@@ -24,8 +24,6 @@ const (
 type HistoryQuery struct {
 	Opts  history.Options
 	Limit int
-	// Newest has the newest record first.
-	Newest bool
 	// selection are the parameters that must be the same for all pages.
 	selection string
 }
@@ -67,7 +65,7 @@ func (q *HistoryQuery) resume(token string) error {
 		return errors.New("it is of a request with other parameters: pass the same since, until, source, pod, pods and newest")
 	}
 	q.Opts.Since, q.Opts.Until = t.Since, t.Until
-	if q.Newest {
+	if q.Opts.Newest {
 		q.Opts.Before = t.Revision
 		return nil
 	}
@@ -87,7 +85,7 @@ func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
 	q.Add("since", err)
 	h.Opts.Until, err = history.ParseSince(v["until"], now)
 	q.Add("until", err)
-	h.Newest = q.bool("newest", false)
+	h.Opts.Newest = q.bool("newest", false)
 	h.Opts.Pods = q.bool("pods", false)
 	limit := int64(0)
 	if v["limit"] != "" {
@@ -118,8 +116,8 @@ func History(request *v1alpha1.HistoryRequest) (*HistoryQuery, error) {
 		h.Opts.Until = t.AsTime()
 		until = h.Opts.Until.Format(time.RFC3339Nano)
 	}
-	h.Newest = request.GetNewest()
-	h.selection = fmt.Sprint(since, " ", request.GetSource(), " ", request.GetPod(), " ", request.GetPods(), " ", until, " ", h.Newest)
+	h.Opts.Newest = request.GetNewest()
+	h.selection = fmt.Sprint(since, " ", request.GetSource(), " ", request.GetPod(), " ", request.GetPods(), " ", until, " ", h.Opts.Newest)
 	h.Opts.Pods = request.GetPods()
 	h.setLimit(&f, request.GetLimit(), request.GetLimit())
 	h.complete(&f, request.GetSource(), request.GetPod(), request.GetContinueToken())
