@@ -21,11 +21,14 @@ const MaxRetention = 7 * 24 * time.Hour
 // kilobyte, but everybody who may create pods can give them long labels.
 const maxEndedPod = 4 << 10
 
+// ipMemory is the memory of an IP in the index, in bytes.
+const ipMemory = 128
+
 // ended has the pods that were removed from their source, for as long as they are kept.
 type ended struct {
 	retention time.Duration
 	most      int
-	// all has them, the oldest first. bytes is the size of the reduced pods.
+	// all has them, the oldest first. bytes is the sum of their sizes.
 	all   []*endedPod
 	bytes int
 	// byUID, byStatic and byContainer have what is in all. byStatic has the pods that are annotated as mirror pods, by the UID of
@@ -47,8 +50,9 @@ type endedPod struct {
 	name, source string
 	revision     int64
 	at           time.Time
-	// reduced is the protobuf of what reduce returns.
+	// reduced is the protobuf of what reduce returns, and size the memory of it and of the pod's IPs, in bytes.
 	reduced []byte
+	size    int
 }
 
 func newEnded(retention time.Duration, most int) *ended {
@@ -67,22 +71,23 @@ func (e *ended) add(pod *journal.Pod, at time.Time) {
 	if err != nil {
 		return // it can't happen: the journal has marshaled the pod
 	}
-	static, mirror := staticUID(pod)
+	static, mirror := reduced.Annotations[v1.MirrorPodAnnotationKey] // not one that is too long
+	found := ips(reduced)
 	p := &endedPod{
-		uid: types.UID(strings.Clone(string(pod.Object.UID))), static: types.UID(strings.Clone(string(static))), mirror: mirror, name: nameOf(pod), source: pod.Source,
-		revision: pod.Revision, at: at, reduced: data,
+		uid: types.UID(strings.Clone(string(pod.Object.UID))), static: types.UID(strings.Clone(static)), mirror: mirror, name: nameOf(pod), source: pod.Source,
+		revision: pod.Revision, at: at, reduced: data, size: len(data) + len(static) + ipMemory*len(found),
 	}
 	i := len(e.all)
 	for i > 0 && e.all[i-1].at.After(at) {
 		i--
 	}
 	e.all = slices.Insert(e.all, i, p)
-	e.bytes += len(p.reduced)
+	e.bytes += p.size
 	e.byUID[p.uid] = p
 	if mirror {
 		e.byStatic[p.static] = append(e.byStatic[p.static], p)
 	}
-	for _, ip := range ips(reduced) {
+	for _, ip := range found {
 		e.byIP[ip] = append(e.byIP[ip], p)
 	}
 	for _, id := range containerIDs(&reduced.Status) {
@@ -103,7 +108,7 @@ func (e *ended) remove(uid types.UID) {
 
 // drop removes a pod from the indexes.
 func (e *ended) drop(p *endedPod) {
-	e.bytes -= len(p.reduced)
+	e.bytes -= p.size
 	delete(e.byUID, p.uid)
 	if p.mirror {
 		dropFrom(e.byStatic, p.static, p)
