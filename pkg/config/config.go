@@ -5,10 +5,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/mailbox"
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // updatesBuffer is the capacity of the channel of updates. The kubelet uses the same.
@@ -145,4 +148,75 @@ func (c *PodConfig) send(ctx context.Context, u PodUpdate) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// mergeMetrics are the metrics of the merge. The arrays have an element for each operation of
+// the config.
+type mergeMetrics struct {
+	duration prometheus.Histogram
+	pods     [RECONCILE + 1]prometheus.Counter
+}
+
+// Instrument registers the metrics of the merge. It is called before Run. Without it, there are
+// none.
+func (c *PodConfig) Instrument(reg prometheus.Registerer) {
+	in := metric.In(reg, "merge")
+	m := &mergeMetrics{duration: in.Histogram("duration_seconds", "Time to merge a set, in seconds.", prometheus.ExponentialBuckets(0.00001, 4, 9))}
+	pods := in.CounterVec("pods_total", "Number of pods in the operations that the merge emitted, by operation.", "op")
+	for op := range m.pods {
+		m.pods[op] = pods.WithLabelValues(PodOperation(op).String())
+	}
+	c.metrics = m
+}
+
+// merged records the result of a merge.
+func (m *mergeMetrics) merged(started time.Time, updates []PodUpdate) {
+	if m == nil {
+		return
+	}
+	m.duration.Observe(time.Since(started).Seconds())
+	for i := range updates {
+		m.pods[updates[i].Op].Add(float64(len(updates[i].Pods)))
+	}
+}
+
+// Restore adds a source with the pods that it had before a restart. They count until the
+// first set of the source, which is compared with them. The pods have the annotations of
+// the merge. Restore is called before Run, once for a source.
+func (c *PodConfig) Restore(source string, pods []*v1.Pod) {
+	c.storage.restore(source, pods)
+}
+
+func (s *podStorage) restore(source string, set []*v1.Pod) {
+	pods := newSourcePods(len(set))
+	for _, pod := range set {
+		entry := &podEntry{ref: pod, pod: pod, restored: true}
+		pods.byUID[pod.UID] = entry
+		pods.byName[nameOf(pod)] = entry
+		pods.refs.put(entry, pods.generation)
+	}
+	pods.last = set
+	s.sources[source] = pods
+}
+
+// compareRestored is checkAndUpdatePod for a pod that was read from disk. There it was
+// protobuf, in which an empty list and a missing one are the same. So the new version is
+// compared in that form. The pod to store has the fields of the source, so that the next
+// comparison is the usual one.
+func compareRestored(existing, ref *v1.Pod) (*v1.Pod, change) {
+	what := updated
+	if same, err := throughProtobuf(ref); err == nil {
+		_, what = checkAndUpdatePod(existing, same)
+	}
+	return updatedPod(existing, ref), what
+}
+
+func throughProtobuf(pod *v1.Pod) (*v1.Pod, error) {
+	data, err := pod.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	same := new(v1.Pod)
+	err = same.Unmarshal(data)
+	return same, err
 }

@@ -2,10 +2,15 @@ package config
 
 import (
 	"cmp"
+	"context"
+	"maps"
+	"reflect"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 )
 
 // podUpdates returns the updates of the set in the order of the kubelet: REMOVE, ADD,
@@ -98,4 +103,180 @@ func fileEach(files []*File, entries []*podEntry, set *SourceSet) {
 	for i, entry := range entries {
 		files[i] = set.Files[slices.Index(set.Pods, entry.ref)]
 	}
+}
+
+// localAnnotations are the annotations that the merge sets. It copies them from version
+// to version. They never cause an update.
+//
+// kubelet: pkg/kubelet/config/config.go localAnnotations.
+var localAnnotations = []string{
+	ConfigSourceAnnotationKey,
+	v1.MirrorPodAnnotationKey,
+	ConfigFirstSeenAnnotationKey,
+}
+
+// change is the difference between two versions of a pod.
+type change int
+
+const (
+	unchanged change = iota
+	updated
+	reconciled
+	deleted
+)
+
+// checkAndUpdatePod compares the stored pod with the new version from the source. It
+// returns the pod to store, and the kind of change. The returned pod is existing itself
+// if nothing changed, and otherwise a shallow copy. The function writes to neither
+// argument.
+//
+// The copied fields are those of the kubelet. An update copies spec, labels, deletion
+// fields, generation, status and annotations. A reconcile copies only the status.
+//
+// kubelet: pkg/kubelet/config/config.go checkAndUpdatePod.
+func checkAndUpdatePod(existing, ref *v1.Pod) (*v1.Pod, change) {
+	if !podsDifferSemantically(existing, ref) {
+		if reflect.DeepEqual(&existing.Status, &ref.Status) {
+			return existing, unchanged
+		}
+		pod := *existing
+		pod.Status = ref.Status
+		return &pod, reconciled
+	}
+
+	if ref.DeletionTimestamp != nil {
+		return updatedPod(existing, ref), deleted
+	}
+	return updatedPod(existing, ref), updated
+}
+
+// updatedPod returns a shallow copy of existing with the fields of ref that an update
+// copies.
+func updatedPod(existing, ref *v1.Pod) *v1.Pod {
+	pod := *existing
+	pod.Spec = ref.Spec
+	pod.Labels = ref.Labels
+	pod.DeletionTimestamp = ref.DeletionTimestamp
+	pod.DeletionGracePeriodSeconds = ref.DeletionGracePeriodSeconds
+	pod.Generation = ref.Generation
+	pod.Status = ref.Status
+	pod.Annotations = carryAnnotations(existing.Annotations, ref.Annotations)
+	return &pod
+}
+
+// podsDifferSemantically reports whether the versions differ in more than status and
+// local annotations. A nil list or map differs from an empty one, as in the kubelet.
+//
+// kubelet: pkg/kubelet/config/config.go podsDifferSemantically.
+func podsDifferSemantically(existing, ref *v1.Pod) bool {
+	return !reflect.DeepEqual(&existing.Spec, &ref.Spec) ||
+		!reflect.DeepEqual(existing.Labels, ref.Labels) ||
+		!reflect.DeepEqual(existing.DeletionTimestamp, ref.DeletionTimestamp) ||
+		!reflect.DeepEqual(existing.DeletionGracePeriodSeconds, ref.DeletionGracePeriodSeconds) ||
+		!isAnnotationMapEqual(existing.Annotations, ref.Annotations)
+}
+
+// isAnnotationMapEqual reports whether the annotations are equal, ignoring the local ones.
+//
+// kubelet: pkg/kubelet/config/config.go isAnnotationMapEqual.
+func isAnnotationMapEqual(existing, candidate map[string]string) bool {
+	foreign := 0
+	for k, v := range candidate {
+		if isLocalAnnotationKey(k) {
+			continue
+		}
+		if was, ok := existing[k]; !ok || was != v {
+			return false
+		}
+		foreign++
+	}
+	local := 0
+	for _, key := range localAnnotations {
+		if _, ok := existing[key]; ok {
+			local++
+		}
+	}
+	return foreign == len(existing)-local
+}
+
+func isLocalAnnotationKey(key string) bool {
+	return slices.Contains(localAnnotations, key)
+}
+
+// carryAnnotations returns the annotations of the source, overwritten by the local
+// annotations of the existing version.
+//
+// kubelet: pkg/kubelet/config/config.go updateAnnotations.
+func carryAnnotations(existing, ref map[string]string) map[string]string {
+	annotations := make(map[string]string, len(ref)+len(localAnnotations))
+	maps.Copy(annotations, ref)
+	for _, key := range localAnnotations {
+		if v, ok := existing[key]; ok {
+			annotations[key] = v
+		}
+	}
+	return annotations
+}
+
+// annotate returns a shallow copy of a new pod, annotated with the kind of the source and
+// the time at which it was first seen. The kubelet has one source of each kind, so programs
+// that read the annotation expect its names.
+func annotate(ref *v1.Pod, source string, now time.Time) *v1.Pod {
+	pod := *ref
+	pod.Annotations = make(map[string]string, len(ref.Annotations)+2)
+	maps.Copy(pod.Annotations, ref.Annotations)
+	pod.Annotations[ConfigSourceAnnotationKey] = SourceKind(source)
+	pod.Annotations[ConfigFirstSeenAnnotationKey] = now.Format(time.RFC3339Nano)
+	return &pod
+}
+
+// AddSource adds a source while Run runs. Its update comes before all sets of the source, so
+// that the source is not seen before its first set. The error is the cause of the context.
+func (c *PodConfig) AddSource(ctx context.Context, source string) error {
+	return c.calls.Do(ctx, func(ctx context.Context) error {
+		c.Channel(source)
+		return c.send(ctx, PodUpdate{Op: BOOKMARK, Source: source, Pods: []*v1.Pod{}, Change: SourceAdded})
+	})
+}
+
+// RemoveSource removes a source and its pods while Run runs. The limit of removals does not apply.
+// The source must have ended. Its last sets may not be merged any more. The error is the cause
+// of the context.
+func (c *PodConfig) RemoveSource(ctx context.Context, source string) error {
+	c.mux.remove(source)
+	return c.calls.Do(ctx, func(ctx context.Context) error {
+		c.setHeld(source, nil)
+		c.mu.Lock()
+		c.sources.Delete(source)
+		c.mu.Unlock()
+		pods := c.storage.forget(source)
+		klog.FromContext(ctx).Info("Removing the pods of a source that is no longer configured", "source", source, "pods", len(pods))
+		return c.send(ctx, PodUpdate{Op: REMOVE, Source: source, Pods: pods, Change: SourceRemoved})
+	})
+}
+
+// DropSets drops the sets of a source that are not merged yet: the held set, and a set that was sent. The pods
+// of the source stay. The source must have ended. Its successor gets a new Channel. The
+// error is the cause of the context.
+func (c *PodConfig) DropSets(ctx context.Context, source string) error {
+	c.mux.remove(source)
+	return c.calls.Do(ctx, func(ctx context.Context) error {
+		if held := c.setHeld(source, nil); held != nil {
+			klog.FromContext(ctx).Info("Dropped a held set: the configuration of the source changed", "source", source, "origin", held.set.Origin)
+		}
+		return nil
+	})
+}
+
+// forget removes the source, and returns its pods in the order of an update.
+func (s *podStorage) forget(source string) []*v1.Pod {
+	pods := []*v1.Pod{}
+	if of := s.sources[source]; of != nil {
+		for _, entry := range of.byUID {
+			pods = append(pods, entry.pod)
+		}
+	}
+	delete(s.sources, source)
+	slices.SortFunc(pods, ComparePods)
+	return pods
 }

@@ -1,7 +1,9 @@
 package sources
 
 import (
+	"bytes"
 	"context"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,3 +62,37 @@ const ReasonDuplicate = "Duplicate"
 
 // ReasonCopy is the reason of a manifest that is accepted, although its name looks like a copy of another file.
 const ReasonCopy = "LooksLikeCopy"
+
+const (
+	// linesAround is the number of lines that are kept before and after a fault, and maxLine the
+	// length of a line in bytes. So a fault keeps 1.4 KiB.
+	linesAround = 3
+	maxLine     = 200
+)
+
+// FaultLines returns the lines of a manifest around a line, or nil if it does not have that line.
+func FaultLines(data []byte, line int) *v1alpha1.ManifestFault {
+	if line <= 0 {
+		return nil
+	}
+	found := &v1alpha1.ManifestFault{Line: line, FirstLine: max(1, line-linesAround)}
+	number := 0
+	for text := range bytes.Lines(data) {
+		if number++; number > line+linesAround {
+			break
+		}
+		if number < found.FirstLine {
+			continue
+		}
+		text = bytes.TrimRight(text, "\r\n")
+		end := ""
+		if len(text) > maxLine {
+			text, end = text[:maxLine], "…"
+		}
+		found.Lines = append(found.Lines, strings.ToValidUTF8(string(text), "\uFFFD")+end) // a copy: data can be large
+	}
+	if number < line {
+		return nil
+	}
+	return found
+}

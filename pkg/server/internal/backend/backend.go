@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/failure"
@@ -110,4 +113,32 @@ func ofClient(ctx context.Context, query *lookup.Query) error {
 	}
 	query.Client, query.Connected = pid, connected
 	return nil
+}
+
+// Limits of Lines.
+const (
+	linesFor   = time.Hour
+	maxKeys    = 1024
+	lineBurst  = 20
+	linePeriod = 6 * time.Second
+)
+
+// Lines limits what is logged of refusals: each key is logged once an hour, and all together have a rate.
+type Lines struct {
+	logged  *cache.LRUExpireCache
+	limiter *rate.Limiter
+}
+
+// NewLines returns lines of which none is logged.
+func NewLines() *Lines {
+	return &Lines{cache.NewLRUExpireCache(maxKeys), rate.NewLimiter(rate.Every(linePeriod), lineBurst)}
+}
+
+// First reports whether to log a line with the key.
+func (l *Lines) First(key string) bool {
+	if _, ok := l.logged.Get(key); ok || !l.limiter.Allow() {
+		return false
+	}
+	l.logged.Add(key, nil, linesFor)
+	return true
 }
