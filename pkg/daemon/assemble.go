@@ -76,7 +76,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 		Status: c.statusOptions(d.self.hostIPs, d.kubelet.Minor), Kubelet: d.kubelet,
 	}
 	find := lookup.Options{
-		Journal: d.journal, Retention: c.EndedPodsRetention.Duration, MaxEnded: int(*c.EndedPodsMax), Past: d.state.past(), WholePod: d.state.wholePod(),
+		Journal: d.journal, Retention: c.EndedPodsRetention.Duration, MaxEnded: int(*c.EndedPodsMax), Past: d.state.past(), WholePods: d.state.wholePods(),
 	}
 	policy := access.NewPolicy(c.rules())
 	serve := server.Options{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"slices"
 	"syscall"
@@ -181,41 +182,41 @@ func (s *state) past() func(since time.Time) iter.Seq2[*journal.Pod, time.Time] 
 	}
 }
 
-var errNoWholePod = errors.New("the journal in the state directory no longer has it")
-
-// wholePod returns a function that reads from the log a pod whose removal was observed at a time; nil without a log. It reads one at
-// a time.
-func (s *state) wholePod() func(context.Context, types.UID, time.Time) (*journal.Pod, error) {
+// wholePods returns a function that reads from the log the pods whose removals were observed at some times; nil without a log. It
+// reads the log once for all of them, and for one call at a time: a reading takes a second if ten thousand pods ended in one go.
+func (s *state) wholePods() func(context.Context, map[types.UID]time.Time) map[types.UID]*journal.Pod {
 	if s.log == nil {
 		return nil
 	}
 	reading := make(chan struct{}, 1)
-	return func(ctx context.Context, uid types.UID, at time.Time) (*journal.Pod, error) {
+	return func(ctx context.Context, at map[types.UID]time.Time) map[types.UID]*journal.Pod {
 		select {
 		case reading <- struct{}{}:
 			defer func() { <-reading }()
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil
 		}
 		const (
 			exact = time.Millisecond // the log's times are not finer
 			late  = time.Minute      // the lookup may have fallen behind the journal
 		)
-		var last *journal.Pod
-		for pod, removed := range s.past()(at.Add(-late)) {
-			switch later := removed.After(at.Add(exact)); {
-			case ctx.Err() != nil:
-				return nil, context.Cause(ctx)
-			case later && last != nil:
-				return last, nil
-			case !later && pod.Object.UID == uid: // what comes after a later one was removed after the clock was set back
-				last = pod
+		times := slices.SortedFunc(maps.Values(at), time.Time.Compare)
+		if len(times) == 0 {
+			return nil
+		}
+		first, last := times[0].Add(-late), times[len(times)-1].Add(exact)
+		found := make(map[types.UID]*journal.Pod)
+		for pod, removed := range s.past()(first) {
+			if ctx.Err() != nil || removed.After(last) && len(found) == len(at) {
+				break
+			}
+			// What comes after a later one was removed after the clock was set back.
+			observed, wanted := at[pod.Object.UID]
+			if wanted && !removed.After(observed.Add(exact)) && !removed.Before(observed.Add(-late)) {
+				found[pod.Object.UID] = pod
 			}
 		}
-		if last == nil {
-			return nil, errNoWholePod
-		}
-		return last, nil
+		return found
 	}
 }
 

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -71,13 +70,19 @@ func TestWholePodsOfTheLog(t *testing.T) {
 		{"web", 0, "1"}, {"web", 10 * time.Second, "2"}, {"web", 40 * time.Second, "2"}, {"other", time.Hour, "1"}, {"later", 30 * time.Minute, "1"},
 		{"web", -time.Second, ""}, {"web", 10 * time.Minute, ""}, {"none", 0, ""},
 	} {
-		pod, err := s.wholePod()(ctx, types.UID(test.name), began.Add(test.at))
+		pod := s.wholePods()(ctx, map[types.UID]time.Time{types.UID(test.name): began.Add(test.at)})[types.UID(test.name)]
 		got := ""
 		if pod != nil {
 			got = pod.Object.Labels["image"]
 		}
-		if got != test.want || (err == nil) != (test.want != "") || err != nil && !errors.Is(err, errNoWholePod) {
-			t.Errorf("%s at %v: got %q, %v, want %q", test.name, test.at, got, err, test.want)
+		if got != test.want {
+			t.Errorf("%s at %v: got %q, want %q", test.name, test.at, got, test.want)
 		}
+	}
+	several := s.wholePods()(ctx, map[types.UID]time.Time{
+		"web": began, "other": began.Add(time.Hour), "later": began.Add(30 * time.Minute), "none": began,
+	})
+	if len(several) != 3 || several["web"].Object.Labels["image"] != "1" || several["other"] == nil || several["later"] == nil {
+		t.Errorf("several at once: got %v", several)
 	}
 }

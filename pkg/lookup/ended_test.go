@@ -2,7 +2,6 @@ package lookup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -207,21 +206,21 @@ func TestWholePodsThatEnded(t *testing.T) {
 		n.deliver(config.REMOVE, "api", pod("web", "10.0.0.1"))
 		at := time.Now()
 		for name, test := range map[string]struct {
-			log  func(context.Context, types.UID, time.Time) (*journal.Pod, error)
+			log  func(context.Context, map[types.UID]time.Time) map[types.UID]*journal.Pod
 			want string
 		}{
 			"no log": {nil, "<nil> it has ended, and only a log has whole pods that ended: start podconfigd with --state-dir"},
-			"a log": {func(_ context.Context, uid types.UID, when time.Time) (*journal.Pod, error) {
-				if !when.Equal(at) {
+			"a log": {func(_ context.Context, when map[types.UID]time.Time) map[types.UID]*journal.Pod {
+				if len(when) != 1 || !when["web"].Equal(at) {
 					t.Errorf("at %v, want %v", when, at)
 				}
-				return journal.NewPod("api", pod(string(uid))), nil
+				return map[types.UID]*journal.Pod{"web": journal.NewPod("api", pod("web"))}
 			}, "Pod web "},
-			"a log without it": {func(context.Context, types.UID, time.Time) (*journal.Pod, error) {
-				return nil, errors.New("it is gone")
-			}, "<nil> it is gone"},
+			"a log without it": {func(context.Context, map[types.UID]time.Time) map[types.UID]*journal.Pod {
+				return nil
+			}, "<nil> the journal in the state directory no longer has it"},
 		} {
-			n.wholePod = test.log
+			n.wholePods = test.log
 			answer, err := n.Find(t.Context(), nil, &Query{PodUID: "web", Pods: true})
 			if err != nil {
 				t.Fatal(err)
@@ -237,7 +236,7 @@ func TestWholePodsThatEnded(t *testing.T) {
 	})
 }
 
-// Each whole pod that ended is a reading of the log.
+// The log is read once for all whole pods that ended.
 func TestManyWholePodsThatEnded(t *testing.T) {
 	onNode(t, false, func(n *node) {
 		var pods []*v1.Pod
@@ -247,12 +246,16 @@ func TestManyWholePodsThatEnded(t *testing.T) {
 		n.deliver(config.ADD, "api", pods...)
 		n.deliver(config.REMOVE, "api", pods...)
 		read := 0
-		n.wholePod = func(_ context.Context, uid types.UID, _ time.Time) (*journal.Pod, error) {
+		n.wholePods = func(_ context.Context, at map[types.UID]time.Time) map[types.UID]*journal.Pod {
 			read++
-			return journal.NewPod("api", pod(string(uid))), nil
+			found := make(map[types.UID]*journal.Pod)
+			for uid := range at {
+				found[uid] = journal.NewPod("api", pod(string(uid)))
+			}
+			return found
 		}
 		answer, err := n.Find(n.t.Context(), nil, &Query{PodIP: "10.0.0.1", Pods: true})
-		if err != nil || len(answer.Pods) != len(pods) || read != maxWhole {
+		if err != nil || len(answer.Pods) != len(pods) || read != 1 {
 			t.Fatalf("got %+v, %v, read %d", answer, err, read)
 		}
 		for i, p := range answer.Pods {

@@ -37,10 +37,10 @@ type Options struct {
 	// Retention is how long pods that ended are known, and MaxEnded how many of them at most.
 	Retention time.Duration
 	MaxEnded  int
-	// Past returns the pods that were removed since a time, with the time; nil if there is no log of them. WholePod returns the whole
-	// pod whose removal was observed at a time; an error if the log does not have it.
-	Past     func(since time.Time) iter.Seq2[*journal.Pod, time.Time]
-	WholePod func(ctx context.Context, uid types.UID, at time.Time) (*journal.Pod, error)
+	// Past returns the pods that were removed since a time, with the time; nil if there is no log of them. WholePods returns the whole
+	// pods whose removals were observed at some times, as far as the log has them.
+	Past      func(since time.Time) iter.Seq2[*journal.Pod, time.Time]
+	WholePods func(ctx context.Context, at map[types.UID]time.Time) map[types.UID]*journal.Pod
 	// LogLinks is the directory of the links to the logs of containers; empty for /var/log/containers.
 	LogLinks string
 }
@@ -59,9 +59,9 @@ type Lookup struct {
 	cgroups   *cgroupTree
 	by        func(ctx context.Context, uid types.UID) (map[string]string, error)
 	// past reads the log, and loaded is closed when it has.
-	past     func(since time.Time) iter.Seq2[*journal.Pod, time.Time]
-	loaded   chan struct{}
-	wholePod func(ctx context.Context, uid types.UID, at time.Time) (*journal.Pod, error)
+	past      func(since time.Time) iter.Seq2[*journal.Pod, time.Time]
+	loaded    chan struct{}
+	wholePods func(ctx context.Context, at map[types.UID]time.Time) map[types.UID]*journal.Pod
 }
 
 // New returns a Lookup. Find answers at once before Run, and no pod of a source ends a wait.
@@ -74,7 +74,7 @@ func New(opts Options) *Lookup {
 	}
 	l := &Lookup{
 		journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal, newEnded(opts.Retention, opts.MaxEnded)), proc: opts.Proc,
-		logLinks: opts.LogLinks, by: opts.StatusBy, past: opts.Past, loaded: make(chan struct{}), wholePod: opts.WholePod,
+		logLinks: opts.LogLinks, by: opts.StatusBy, past: opts.Past, loaded: make(chan struct{}), wholePods: opts.WholePods,
 		cgroups: newCgroupTree(opts.Proc),
 	}
 	l.processes = newPaced(l.readProcesses)

@@ -54,39 +54,46 @@ func (l *Lookup) isLoading() bool {
 // These are why an answer has not the whole pod.
 var (
 	errNoLog   = errors.New("it has ended, and only a log has whole pods that ended: start podconfigd with --state-dir")
+	errGone    = errors.New("the journal in the state directory no longer has it")
 	errTooMany = fmt.Errorf("an answer has at most %d whole pods that ended: look up its UID", maxWhole)
 )
 
-// maxWhole is the number of whole pods that ended in an answer. Each is a reading of the log, and thousands of pods can have had
-// the IP of the host.
+// maxWhole is the number of whole pods that ended in an answer. Thousands of pods can have had the IP of the host.
 const maxWhole = 64
 
 // addWhole adds to the answer the whole pods that ended, from the log. The error is the cause of the context.
 func (l *Lookup) addWhole(ctx context.Context, scope *view.Scope, q *Query, answer *v1alpha1.Lookup) error {
-	read := 0
+	ended := func(p *v1alpha1.LookupPod) bool { return q.Pods && p.Ended != nil && p.Source != "" }
+	at := make(map[types.UID]time.Time)
 	for i := range answer.Pods {
-		p := &answer.Pods[i]
-		if !q.Pods || p.Ended == nil || p.Source == "" {
-			continue
+		if p := &answer.Pods[i]; ended(p) && len(at) < maxWhole {
+			at[types.UID(p.UID)] = *p.Ended
 		}
-		err := errNoLog
-		switch {
-		case l.wholePod != nil && read == maxWhole:
-			err = errTooMany
-		case l.wholePod != nil:
-			read++
-			var pod *journal.Pod
-			if pod, err = l.wholePod(ctx, types.UID(p.UID), *p.Ended); err == nil {
-				if pod = scope.See(pod); pod != nil {
-					p.Pod = whole(pod.Object)
-				}
-			}
-		}
-		if ctx.Err() != nil {
+	}
+	var pods map[types.UID]*journal.Pod
+	if l.wholePods != nil && len(at) > 0 {
+		if pods = l.wholePods(ctx, at); ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil {
-			p.PodMissing = err.Error()
+	}
+	for i := range answer.Pods {
+		p := &answer.Pods[i]
+		if !ended(p) {
+			continue
+		}
+		pod := pods[types.UID(p.UID)]
+		_, read := at[types.UID(p.UID)]
+		switch {
+		case l.wholePods == nil:
+			p.PodMissing = errNoLog.Error()
+		case !read:
+			p.PodMissing = errTooMany.Error()
+		case pod == nil:
+			p.PodMissing = errGone.Error()
+		default:
+			if pod = scope.See(pod); pod != nil {
+				p.Pod = whole(pod.Object)
+			}
 		}
 	}
 	return nil
