@@ -245,18 +245,14 @@ func (s *podStorage) over(limit RemovalLimit, source string, set []*v1.Pod) (rem
 
 // removals returns how many pods the set would remove.
 func (p *sourcePods) removals(set []*v1.Pod) (removes int) {
-	left, fresh, kept := p.mark(set)
-	if kept == len(p.byUID) { // all are marked
-		return 0
-	}
-	defer func() { p.refs.touch(left, p.generation) }() // the set is not merged yet, and may never be
+	old, fresh := p.change(set)
 	uids, names := make(map[types.UID]struct{}, len(fresh)), make(map[podName]struct{}, len(fresh))
 	for _, ref := range fresh {
 		uids[ref.UID], names[nameOf(ref)] = struct{}{}, struct{}{}
 	}
-	for _, entry := range p.refs.absent(left, p.generation) {
-		_, byUID := uids[entry.ref.UID]
-		_, byName := names[nameOf(entry.ref)]
+	for _, ref := range old {
+		_, byUID := uids[ref.UID]
+		_, byName := names[nameOf(ref)]
 		if !byUID && !byName {
 			removes++
 		}

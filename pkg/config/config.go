@@ -190,10 +190,7 @@ func (c *PodConfig) Restore(source string, pods []*v1.Pod) {
 func (s *podStorage) restore(source string, set []*v1.Pod) {
 	pods := newSourcePods(len(set))
 	for _, pod := range set {
-		entry := &podEntry{ref: pod, pod: pod, restored: true}
-		pods.byUID[pod.UID] = entry
-		pods.byName[nameOf(pod)] = entry
-		pods.refs.put(entry, pods.generation)
+		pods.put(&podEntry{pod: pod, restored: true}, pod)
 	}
 	pods.last = set
 	s.sources[source] = pods

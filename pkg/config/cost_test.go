@@ -30,8 +30,8 @@ func TestAMergeDoesNotCostTheOtherPods(t *testing.T) {
 			image++
 			next := SourceSet{Pods: slices.Clone(set.Pods), Files: set.Files}
 			next.Pods[others/2] = put(others/2, image)
-			if left, _, _ := storage.sources[FileSource].mark(next.Pods); len(left) != 1 {
-				t.Fatalf("%d pods are looked up", len(left))
+			if old, fresh := storage.sources[FileSource].change(next.Pods); len(old)+len(fresh) != 2 {
+				t.Fatalf("%d and %d pods are looked up", len(old), len(fresh))
 			}
 			for _, u := range storage.merge(FileSource, next.Pods).podUpdates(FileSource, &next) {
 				if len(u.Files) != 1 || u.Files[0].Path != fmt.Sprint(others/2) {

@@ -25,10 +25,8 @@ func newPodStorage() *podStorage {
 type podEntry struct {
 	// ref is the last version from the source, pod the version in the last update.
 	ref, pod *v1.Pod
-	// found is the number of the last set with another pointer for this pod.
-	found uint32
-	// generation is that of the last set with ref.
-	generation uint32
+	// next is the version in the set that is being merged; nil for none. Between merges, it is ref.
+	next *v1.Pod
 	// restored means that ref was read from disk, and not from the source.
 	restored bool
 }
@@ -38,44 +36,25 @@ type podName struct{ namespace, name string }
 
 func nameOf(pod *v1.Pod) podName { return podName{pod.Namespace, pod.Name} }
 
-// sourcePods has the pods of one source by pointer, by UID and by name. A pod whose
-// pointer is unchanged is not compared.
+// sourcePods has the pods of one source by UID and by name. A pod whose pointer is unchanged is not compared.
 type sourcePods struct {
-	refs   refTable
 	byUID  map[types.UID]*podEntry
 	byName map[podName]*podEntry
-	// last are the refs of the table, in the order of the last set.
+	// last are the refs of all entries, in the order of the last set.
 	last []*v1.Pod
-	// generation marks the entries of the set. It is the same for a set that differs little from the last one.
-	generation uint32
-	// sets counts the sets.
-	sets uint32
+	// merged means that a set of the source was merged.
+	merged bool
 }
 
 func newSourcePods(size int) *sourcePods {
-	return &sourcePods{
-		refs:   make(refTable, size),
-		byUID:  make(map[types.UID]*podEntry, size),
-		byName: make(map[podName]*podEntry, size),
-
-		generation: forgotten + 1,
-	}
+	return &sourcePods{byUID: make(map[types.UID]*podEntry, size), byName: make(map[podName]*podEntry, size)}
 }
 
-// mark marks which refs of the table are in the set. It returns the refs of the set that are not in the table or occur a
-// second time in the set, and the number of the others. left are the refs of the table that may not be in the set. The set of
-// a file source is the last one with a change in one place: only the refs between those that are the same at both ends are looked up.
-func (p *sourcePods) mark(set []*v1.Pod) (left, fresh []*v1.Pod, kept int) {
+// change returns the part of the last set that the set may not have, and the part of the set that may be new. The set of a file
+// source is the last one with a change in one place: only what is between the refs that are the same at both ends is looked up.
+func (p *sourcePods) change(set []*v1.Pod) (old, fresh []*v1.Pod) {
 	begin, end := same(p.last, set)
-	if 2*(begin+end) < len(set) {
-		p.generation++
-		fresh, kept = p.refs.touch(set, p.generation)
-		return p.last, fresh, kept
-	}
-	left = p.last[begin : len(p.last)-end]
-	p.refs.forget(left)
-	fresh, kept = p.refs.touch(set[begin:len(set)-end], p.generation)
-	return left, fresh, begin + kept + end
+	return p.last[begin : len(p.last)-end], set[begin : len(set)-end]
 }
 
 // same returns how many refs are the same at the beginning and, of the others, at the end.
@@ -115,60 +94,61 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 		pods = newSourcePods(len(set))
 		s.sources[source] = pods
 	}
-	result := &mergeResult{first: pods.sets == 0}
-	pods.sets++
+	result := &mergeResult{first: !pods.merged}
+	pods.merged = true
 
-	left, fresh, kept := pods.mark(set)
-	if len(fresh) == 0 && kept == len(pods.byUID) && kept == len(set) {
-		pods.last = set
-		return result
-	}
-	known, ambiguous := pods.find(fresh)
+	old, fresh := pods.change(set)
+	known, ambiguous := pods.find(old, fresh)
 	if ambiguous {
 		s.mergeAmbiguous(source, pods, set, result)
 		return result
 	}
-	present := kept
-	before := len(pods.byUID)
 	outcomes := compareAll(known, fresh)
 	for i, ref := range fresh {
 		entry := known[i]
-		if entry != nil {
-			present++
-			result.note(entry, outcomes[i])
-		} else {
+		switch {
+		case entry == nil:
 			entry = &podEntry{pod: annotate(ref, source, s.now())}
-			pods.byUID[ref.UID] = entry
 			result.adds = append(result.adds, entry)
+		case entry.ref == ref:
+			continue
+		default:
+			result.note(entry, outcomes[i])
 		}
-		pods.replace(entry, ref)
+		pods.put(entry, ref)
 	}
-	if present < before {
-		pods.sweep(left, result)
+	for _, ref := range old {
+		if entry := pods.byUID[ref.UID]; entry != nil && entry.next == nil {
+			if name := nameOf(ref); pods.byName[name] == entry {
+				delete(pods.byName, name)
+			}
+			delete(pods.byUID, ref.UID)
+			result.removes = append(result.removes, entry)
+		}
 	}
 	pods.last = set
 	return result
 }
 
-// find returns the entries for the UIDs of the pods; nil for a new pod. It also returns
+// find sets next of the entries of old, and returns the entries for the UIDs of fresh; nil for a new pod. It also returns
 // whether a name or a UID occurs twice in the set, so that the order of the set matters.
-func (p *sourcePods) find(fresh []*v1.Pod) (known []*podEntry, ambiguous bool) {
+func (p *sourcePods) find(old, fresh []*v1.Pod) (known []*podEntry, ambiguous bool) {
+	for _, ref := range old {
+		p.byUID[ref.UID].next = nil
+	}
 	known = make([]*podEntry, len(fresh))
 	renamed := false
 	for i, ref := range fresh {
 		entry := p.byUID[ref.UID]
 		known[i] = entry
-		switch {
-		case entry == nil || nameOf(entry.ref) != nameOf(ref):
-			renamed = true
-		case entry.found == p.sets:
-			return nil, true
-		default:
-			entry.found = p.sets
+		renamed = renamed || entry == nil || entry.ref != ref && nameOf(entry.ref) != nameOf(ref)
+		if entry == nil {
+			continue
 		}
-		if entry != nil && p.inSet(entry) {
+		if entry.next != nil {
 			return nil, true
 		}
+		entry.next = ref
 	}
 	// If no pod has a new name, a clash would have existed before.
 	return known, renamed && p.clash(fresh)
@@ -177,52 +157,28 @@ func (p *sourcePods) find(fresh []*v1.Pod) (known []*podEntry, ambiguous bool) {
 // clash reports whether a name or a UID occurs twice in the pods, or a name belongs to a
 // pod whose pointer is in the set.
 func (p *sourcePods) clash(fresh []*v1.Pod) bool {
-	for _, ref := range fresh {
-		if entry := p.byName[nameOf(ref)]; entry != nil && p.inSet(entry) {
-			return true
-		}
-	}
-	if len(fresh) < 2 {
-		return false
-	}
 	names := make(map[podName]struct{}, len(fresh))
 	uids := make(map[types.UID]struct{}, len(fresh))
 	for _, ref := range fresh {
-		names[nameOf(ref)] = struct{}{}
-		uids[ref.UID] = struct{}{}
+		name := nameOf(ref)
+		if entry := p.byName[name]; entry != nil && entry.next == entry.ref && entry.ref != ref {
+			return true
+		}
+		names[name], uids[ref.UID] = struct{}{}, struct{}{}
 	}
 	return len(names) != len(fresh) || len(uids) != len(fresh)
 }
 
-// inSet reports whether the pointer of the entry is in the set that is being merged.
-func (p *sourcePods) inSet(entry *podEntry) bool { return entry.generation == p.generation }
-
-// replace stores ref as the last version of the entry from the source.
-func (p *sourcePods) replace(entry *podEntry, ref *v1.Pod) {
+// put stores ref as the last version of the entry from the source.
+func (p *sourcePods) put(entry *podEntry, ref *v1.Pod) {
 	name := nameOf(ref)
 	if entry.ref != nil {
-		delete(p.refs, entry.ref)
 		if before := nameOf(entry.ref); before != name && p.byName[before] == entry {
 			delete(p.byName, before)
 		}
 	}
-	entry.ref = ref
-	p.refs.put(entry, p.generation)
-	if p.byName[name] != entry {
-		p.byName[name] = entry
-	}
-}
-
-// sweep removes the entries of those refs that are not in the last set.
-func (p *sourcePods) sweep(left []*v1.Pod, result *mergeResult) {
-	for _, entry := range p.refs.absent(left, p.generation) {
-		delete(p.refs, entry.ref)
-		if name := nameOf(entry.ref); p.byName[name] == entry {
-			delete(p.byName, name)
-		}
-		delete(p.byUID, entry.ref.UID)
-		result.removes = append(result.removes, entry)
-	}
+	entry.ref, entry.next = ref, ref
+	p.byUID[ref.UID], p.byName[name] = entry, entry
 }
 
 // mergeAmbiguous merges a set in which a name or a UID occurs twice. It merges pod by pod,
@@ -233,7 +189,7 @@ func (p *sourcePods) sweep(left []*v1.Pod, result *mergeResult) {
 func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.Pod, result *mergeResult) {
 	result.ambiguous = true
 	next := newSourcePods(len(set))
-	next.sets = pods.sets
+	next.merged = true
 	names := make(map[podName]struct{}, len(set))
 	for _, ref := range set {
 		name := nameOf(ref)
@@ -249,7 +205,7 @@ func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.P
 			entry = &podEntry{pod: annotate(ref, source, s.now())}
 			result.adds = append(result.adds, entry)
 		}
-		entry.ref = ref
+		entry.ref, entry.next = ref, ref
 		next.byUID[ref.UID] = entry
 	}
 	for uid, entry := range pods.byUID {
@@ -258,7 +214,6 @@ func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.P
 		}
 	}
 	for _, entry := range next.byUID {
-		next.refs.put(entry, next.generation)
 		next.last = append(next.last, entry.ref)
 		next.byName[nameOf(entry.ref)] = entry
 	}
@@ -303,7 +258,7 @@ func compareAll(entries []*podEntry, refs []*v1.Pod) []outcome {
 
 func compareSome(outcomes []outcome, entries []*podEntry, refs []*v1.Pod) {
 	for i, ref := range refs {
-		if entries[i] != nil {
+		if entries[i] != nil && entries[i].ref != ref {
 			outcomes[i] = compare(entries[i], ref)
 		}
 	}

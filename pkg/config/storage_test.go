@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -346,15 +345,15 @@ func fuzzPod(key [2]byte) *v1.Pod {
 	return p
 }
 
-// checkIndexes compares the three indexes of a source.
+// checkIndexes compares the indexes of a source, and its last set.
 func checkIndexes(t *testing.T, p *sourcePods) {
 	t.Helper()
-	if len(p.refs) != len(p.byUID) || len(p.byName) != len(p.byUID) {
-		t.Fatalf("%d by pointer, %d by UID, %d by name", len(p.refs), len(p.byUID), len(p.byName))
+	if len(p.last) != len(p.byUID) || len(p.byName) != len(p.byUID) {
+		t.Fatalf("%d in the last set, %d by UID, %d by name", len(p.last), len(p.byUID), len(p.byName))
 	}
-	for entry := range maps.Values(p.byUID) {
-		if p.refs[entry.ref] != entry || p.byName[nameOf(entry.ref)] != entry {
-			t.Fatalf("pod %s is not found by its pointer and name", entry.ref.Name)
+	for _, ref := range p.last {
+		if entry := p.byUID[ref.UID]; entry.ref != ref || entry.next != ref || p.byName[nameOf(ref)] != entry {
+			t.Fatalf("pod %s is not found by its UID and name", ref.Name)
 		}
 	}
 }
