@@ -73,7 +73,65 @@ func verifySegment(fsys FS, dir string, s *segment, until int64) error {
 	return err
 }
 
-const labelDamaged = "damaged"
+// Labels of files that are set aside.
+const (
+	labelDamaged = "damaged"
+	labelNode    = "othernode"
+)
+
+// takeBack uses the segments of this node again that were set aside as those of another node: the machine had another name in
+// between.
+func (r *recovery) takeBack(names []string) {
+	for _, name := range names {
+		number, _, ok := segmentNumber(name)
+		if !ok || !strings.HasPrefix(name, segmentName(number)+"."+labelNode+"-") {
+			continue
+		}
+		s, err := headOf(r.fs, r.dir, number, name)
+		if err != nil || s.header.Node != r.node {
+			continue
+		}
+		if err := r.fs.Rename(filepath.Join(r.dir, name), filepath.Join(r.dir, segmentName(number))); err != nil {
+			r.problems = append(r.problems, Problem{File: name, Err: fmt.Errorf("using a segment of this node again: %w", err)})
+			continue
+		}
+		s.name = segmentName(number)
+		r.keep(s)
+		r.distrust = "the machine had another name, and what was set aside then is used again"
+	}
+}
+
+// reject leaves a segment out. The file is kept under another name.
+func (r *recovery) reject(s *segment, err error) {
+	r.segments = slices.DeleteFunc(r.segments, func(other *segment) bool { return other == s })
+	label := ""
+	switch {
+	case errors.Is(err, errTorn):
+		r.leftovers = append(r.leftovers, s)
+		return
+	case errors.Is(err, errDamaged):
+		label = labelDamaged
+	case errors.Is(err, errForeign):
+		label = "foreign"
+	case errors.Is(err, errNewer):
+		label = "newer"
+	case errors.Is(err, errNode):
+		label = labelNode
+	}
+	if label == "" {
+		r.unread = append(r.unread, s)
+	}
+	problem := Problem{File: s.name, Err: err}
+	r.distrust = cmp.Or(r.distrust, s.name+": "+err.Error())
+	if label != "" {
+		aside, err := setAside(r.fs, r.dir, s.name, label, r.now)
+		problem.Aside = aside
+		if err != nil {
+			problem.Err = errors.Join(problem.Err, err)
+		}
+	}
+	r.problems = append(r.problems, problem)
+}
 
 // setAside renames a file that is no longer used, and returns its new name.
 func setAside(fsys FS, dir, name, label string, now time.Time) (string, error) {

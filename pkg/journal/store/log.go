@@ -2,7 +2,6 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -288,73 +286,4 @@ func (l *Log) Remember(note string) {
 func (l *Log) enqueueLocked(e *entry) {
 	l.queue = append(l.queue, e)
 	l.changed.Broadcast()
-}
-
-// Run writes until the context is done, then stops cleanly, and returns the context's
-// cause. Nothing may be shown after that.
-func (l *Log) Run(ctx context.Context) error {
-	l.mu.Lock()
-	l.logger = klog.FromContext(ctx)
-	l.opens = time.AfterFunc(stall, func() { l.stalled(0) })
-	l.mu.Unlock()
-	l.writers.Go(func() { l.write(0) })
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		l.keep(ctx)
-	}()
-	<-ctx.Done()
-	hangs := time.NewTimer(closing)
-	defer hangs.Stop()
-	done := make(chan error, 1)
-	go func() {
-		<-kept
-		done <- l.Close()
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			l.logger.Error(err, "Stopping the journal's log failed; after a reboot, subscribers are reset", "dir", l.opts.Dir)
-		}
-	case <-hangs.C:
-		l.logger.Error(errors.New("an fsync does not return"), "The journal's log was not stopped; after a reboot, subscribers are reset", "dir", l.opts.Dir)
-	}
-	return context.Cause(ctx)
-}
-
-// Close ends a log that does not run, or no longer runs. It writes what was appended.
-func (l *Log) Close() error {
-	l.mu.Lock()
-	l.closing = true
-	l.changed.Broadcast()
-	l.mu.Unlock()
-	l.writers.Wait()
-	l.mu.Lock()
-	before, file, named := l.before, l.file, l.synced > 0
-	stored := l.mode == healthy && len(l.queue) == 0
-	l.mode, l.before, l.file = closed, nil, nil
-	if l.opens != nil {
-		l.opens.Stop()
-	}
-	lock := l.lock
-	l.lock = nil
-	l.mu.Unlock()
-	var err error
-	if file != nil {
-		if stored {
-			err = l.syncBefore(before, named)
-		}
-		if stored && err == nil {
-			_, err = file.Write(appendStop(nil, l.opts.Now(), l.passing.passed()))
-			err = cmp.Or(err, file.Sync())
-		}
-		err = cmp.Or(err, file.Close())
-	}
-	if before != nil {
-		err = cmp.Or(err, before.Close())
-	}
-	if lock != nil {
-		err = cmp.Or(err, lock.Close())
-	}
-	return err
 }

@@ -132,6 +132,38 @@ func (r *record) fields(c *codec) {
 	text(c, 7, &r.uid)
 }
 
+// podKey identifies a pod: versions of the same pod have the same key.
+type podKey struct {
+	source string
+	uid    types.UID
+}
+
+func keyOf(p *journal.Pod) podKey { return podKey{p.Source, p.Object.UID} }
+
+// renumbered returns the pods whose name has another revision than the version of the pod.
+func renumbered(set *journal.Set) (byName map[podKey]int64) {
+	for _, c := range set.Names {
+		if c.After == nil || isVersion(set, c) {
+			continue
+		}
+		if byName == nil {
+			byName = make(map[podKey]int64)
+		}
+		byName[keyOf(c.After)] = c.Revision
+	}
+	return byName
+}
+
+// isVersion reports whether the pod that a name got is a version that the set made.
+func isVersion(set *journal.Set, c journal.Change) bool {
+	for _, u := range set.Updates {
+		if i := c.Revision - u.First; u.Op.IsConfig() && i >= 0 && i < int64(len(u.Pods)) {
+			return u.Pods[i].Revision == c.Revision && keyOf(u.Pods[i]) == keyOf(c.After)
+		}
+	}
+	return false
+}
+
 // Messages of a pod.
 const (
 	podObject protowire.Number = 4

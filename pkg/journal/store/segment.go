@@ -84,6 +84,15 @@ func openSegment(fs FS, dir string, number uint64, name string) (*segment, *read
 	return &segment{number: number, name: name, size: size, header: h}, r, nil
 }
 
+// headOf returns a segment with its header, which it reads.
+func headOf(fs FS, dir string, number uint64, name string) (*segment, error) {
+	s, file, err := openSegment(fs, dir, number, name)
+	if err == nil {
+		err = file.file.Close()
+	}
+	return s, err
+}
+
 func (r *reader) header() (*header, error) {
 	version, err := readPreamble(r.r)
 	switch {
