@@ -16,9 +16,9 @@ type demand struct {
 	subscribers int
 	// until is the end of the recording, after the last subscriber has left.
 	until time.Time
-	// hole is the newest revision at which the operation was not recorded; 0 if there is
-	// none.
-	hole int64
+	// since is the revision since which the operation is recorded without a break; 0 if it always was. It is one after
+	// the newest at which the operation was not recorded.
+	since int64
 }
 
 // onDemand reports whether the operation is recorded only while a subscriber requests it.
@@ -33,8 +33,7 @@ func (j *Journal) demandLocked(op config.PodOperation) *demand {
 	return d
 }
 
-// wanted reports whether the operation is recorded now. If not, it sets the hole to the
-// revision.
+// wanted reports whether the operation is recorded now, at a revision. If not, it is recorded after it at the earliest.
 func (j *Journal) wanted(op config.PodOperation, revision int64, now time.Time) bool {
 	if !onDemand(op) {
 		return true
@@ -45,7 +44,7 @@ func (j *Journal) wanted(op config.PodOperation, revision int64, now time.Time) 
 	if d.subscribers > 0 || now.Before(d.until) {
 		return true
 	}
-	d.hole = revision
+	d.since = revision + 1
 	return false
 }
 
@@ -53,13 +52,13 @@ func (j *Journal) wanted(op config.PodOperation, revision int64, now time.Time) 
 // newest revision, it advances the revision, so that the subscriber can resume from there.
 func (j *Journal) ask(ops Operations) {
 	j.intake.mu.Lock()
-	hole := j.askFor(ops)
-	if hole {
+	missing := j.askFor(ops)
+	if missing {
 		j.commit(j.intake.advance(time.Now()))
 	}
 	head := j.intake.head
 	j.intake.mu.Unlock()
-	if hole {
+	if missing {
 		j.await(head)
 	}
 }
@@ -75,10 +74,9 @@ func (j *Journal) Advance() (before int64) {
 	return before
 }
 
-// askFor counts the subscriber, and reports whether a hole is at the newest revision that
-// subscribers can read, or after it. After a restart, also operations that are always
-// recorded have a hole.
-func (j *Journal) askFor(ops Operations) (hole bool) {
+// askFor counts the subscriber, and reports whether it can't resume from the newest revision that subscribers can
+// read. After a restart, that is so for operations that are always recorded, too.
+func (j *Journal) askFor(ops Operations) (missing bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for op, wanted := range ops {
@@ -89,10 +87,10 @@ func (j *Journal) askFor(ops Operations) (hole bool) {
 			j.demandLocked(op).subscribers++
 		}
 		if d := j.demand[op]; d != nil {
-			hole = hole || d.hole >= j.table.revision
+			missing = missing || j.table.revision < d.since
 		}
 	}
-	return hole
+	return missing
 }
 
 // patience is more than a store takes to show a set, also if it fails.

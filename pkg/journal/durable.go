@@ -94,7 +94,7 @@ func (j *Journal) restore(r *Recovered, floor int64) {
 	j.table, j.progress = in.table, r.Revision
 	// What is not stored was not recorded.
 	for _, op := range []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING} {
-		j.demandLocked(op).hole = r.Revision
+		j.demandLocked(op).since = r.Revision + 1
 	}
 }
 

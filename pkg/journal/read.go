@@ -119,7 +119,7 @@ func (j *Journal) Resumable(instance string, revision int64, ops Operations) err
 		return err
 	}
 	for op := config.ADD; op <= config.BOOKMARK; op++ {
-		if d := j.demand[op]; d != nil && ops[op] && revision <= d.hole {
+		if d := j.demand[op]; d != nil && ops[op] && revision < d.since {
 			return &CompactedError{ResetUnrecorded, fmt.Sprintf("%s updates after revision %d were not recorded: no subscriber requested them", op, revision)}
 		}
 	}

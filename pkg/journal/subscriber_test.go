@@ -43,7 +43,7 @@ func TestLag(t *testing.T) {
 	asks := j.Subscribe("", Operations{config.PLEG: true}, Client{})
 	defer asks.Close()
 	if j.Revision() == before {
-		t.Fatal("the subscriber that asks begins in the hole")
+		t.Fatal("the subscriber that asks begins before the recording")
 	}
 	for _, s := range j.Status().Subscribers {
 		if s.Lag != 0 {
