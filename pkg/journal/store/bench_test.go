@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -59,5 +60,30 @@ func BenchmarkOpen(b *testing.B) {
 		if err := l.Close(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkCreate begins a segment with pods of 4 kB. Sets wait for that.
+func BenchmarkCreate(b *testing.B) {
+	for _, pods := range []int{110, 5000} {
+		b.Run(fmt.Sprint(pods, " pods"), func(b *testing.B) {
+			p, recovered := start(b, Options{Dir: b.TempDir(), Node: "node"})
+			m := newModel(1, recovered)
+			set := large(m, 0)
+			for n := range pods - 1 {
+				next := large(m, n+1)
+				set.Updates[0].Pods = append(set.Updates[0].Pods, next.Updates[0].Pods...)
+				set.Updates[0].Revision, set.Revision = next.Revision, next.Revision
+			}
+			p.append(set)
+			for b.Loop() {
+				s, file, err := p.log.create(func() {})
+				if err != nil {
+					b.Fatal(err)
+				}
+				p.log.discard(s, file)
+			}
+			p.end()
+		})
 	}
 }
