@@ -91,8 +91,8 @@ func writeSnapshot(h *header, t *journal.Table, write func([]byte) error) (err e
 	return write(last)
 }
 
-// encodeSet returns the frames of a set. Only the updates with an operation of the config are stored. passed is the time that has passed; 0 if
-// the clock is enough to tell it.
+// encodeSet returns the frames of a set. Only the updates with an operation of the config are stored. passed is the time that has
+// passed; 0 if the clock is enough to tell it.
 func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, err error) {
 	c := newPieces(nil, kindPiece)
 	(&mark{s.First, s.Revision, s.Time, passed}).fields(&c.codec)
@@ -208,16 +208,6 @@ func decodeHeader(body []byte) (*header, error) {
 		err = fmt.Errorf("%w: no instance in the header", errDamaged)
 	}
 	return h, err
-}
-
-func decodeCeiling(body []byte) (ceiling int64, err error) {
-	err = decode(body, func(c *codec) { number(c, headerCeiling, &ceiling) })
-	return ceiling, err
-}
-
-func decodeNote(body []byte) (note string, err error) {
-	err = decode(body, func(c *codec) { text(c, headerNote, &note) })
-	return note, err
 }
 
 // setDecoder assembles a set, or a snapshot, from its pieces.

@@ -193,13 +193,13 @@ func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(
 	t.stopped = k == kindStop
 	switch k {
 	case kindCeiling:
-		ceiling, err := decodeCeiling(body)
+		ceiling := int64(0)
+		err := decode(body, func(c *codec) { number(c, headerCeiling, &ceiling) })
 		t.ceiling = max(t.ceiling, ceiling)
 		return err
 	case kindNote:
-		note, err := decodeNote(body)
-		t.note = note
-		return err
+		t.note = ""
+		return decode(body, func(c *codec) { text(c, headerNote, &t.note) })
 	case kindTakeover:
 		t.counts = true
 	case kindStop:
