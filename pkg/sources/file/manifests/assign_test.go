@@ -77,8 +77,8 @@ func (b *bench) expectVerdict(file string, state v1alpha1.ManifestState, reason,
 // A file that had a name gets it back from each file that looks like a copy of it, and from any other file.
 func TestAFileGetsItsNameBack(t *testing.T) {
 	others := []string{"app.yaml", "a", "zzz.json"}
-	for _, c := range copies {
-		others = append(others, strings.Fields(c.examples)...)
+	for _, examples := range exampleCopies {
+		others = append(others, strings.Fields(examples)...)
 	}
 	for _, other := range others {
 		t.Run(other, func(t *testing.T) {
