@@ -236,13 +236,10 @@ func TestWholePodsThatEnded(t *testing.T) {
 	})
 }
 
-// The log is read once for all whole pods that ended.
+// The whole pods of an answer come from one reading of the log.
 func TestManyWholePodsThatEnded(t *testing.T) {
 	onNode(t, false, func(n *node) {
-		var pods []*v1.Pod
-		for i := range maxWhole + 10 {
-			pods = append(pods, pod(fmt.Sprint("p", i), "10.0.0.1"))
-		}
+		pods := []*v1.Pod{pod("a", "10.0.0.1"), pod("b", "10.0.0.1")}
 		n.deliver(config.ADD, "api", pods...)
 		n.deliver(config.REMOVE, "api", pods...)
 		read := 0
@@ -255,13 +252,8 @@ func TestManyWholePodsThatEnded(t *testing.T) {
 			return found
 		}
 		answer, err := n.Find(n.t.Context(), nil, &Query{PodIP: "10.0.0.1", Pods: true})
-		if err != nil || len(answer.Pods) != len(pods) || read != 1 {
-			t.Fatalf("got %+v, %v, read %d", answer, err, read)
-		}
-		for i, p := range answer.Pods {
-			if missing := p.PodMissing != ""; missing != (i >= maxWhole) || missing == (p.Pod != nil) {
-				t.Errorf("pod %d: %v, %q", i, p.Pod, p.PodMissing)
-			}
+		if err != nil || len(answer.Pods) != 2 || read != 1 || answer.Pods[0].Pod == nil || answer.Pods[1].Pod == nil {
+			t.Errorf("got %+v, %v, read %d", answer, err, read)
 		}
 	})
 }
@@ -289,7 +281,7 @@ func BenchmarkMemoryOfEnded(b *testing.B) {
 	}
 }
 
-// An IP of the host can have had all pods that are kept. Each comes once.
+// An IP of the host can have had all pods that are kept. Those that ended last come, each once.
 func TestManyEndedWithOneIP(t *testing.T) {
 	onNode(t, false, func(n *node) {
 		var mirrors, statics []*v1.Pod
@@ -302,8 +294,15 @@ func TestManyEndedWithOneIP(t *testing.T) {
 			n.deliver(config.REMOVE, source, pods...)
 		}
 		answer, err := n.Find(n.t.Context(), nil, &Query{PodIP: "10.0.0.1"})
-		if err != nil || len(answer.Pods) != maxEnded/2 {
-			t.Errorf("got %d pods, %v", len(answer.Pods), err)
+		if err != nil || len(answer.Pods) != maxEndedOfIP {
+			t.Fatalf("got %d pods, %v", len(answer.Pods), err)
+		}
+		uids := make(map[string]bool)
+		for _, p := range answer.Pods {
+			uids[p.UID] = true
+		}
+		if len(uids) != maxEndedOfIP {
+			t.Errorf("got %d pods once", len(uids))
 		}
 	})
 }

@@ -50,14 +50,23 @@ func (l *Lookup) find(q *Query, t *target) *finding {
 	return f
 }
 
+// maxEndedOfIP is the number of pods that ended in an answer for an IP. Thousands of pods can have had the IP of the host.
+const maxEndedOfIP = 64
+
 func (l *Lookup) findIP(q *Query, ip netip.Addr, f *finding) {
 	f.added = make(map[types.UID]bool)
+	ended := 0
 	l.pods.read(f.answer, func() {
-		l.pods.ofIP(ip, q.At, func(versions []version) {
+		l.pods.ofIP(ip, q.At, func(versions []version) bool {
 			n := len(f.answer.Pods)
 			if l.add(q, versions, f); len(f.answer.Pods) > n {
-				f.answer.Pods[n].Secondary = isSecondary(versions, ip)
+				found := &f.answer.Pods[n]
+				found.Secondary = isSecondary(versions, ip)
+				if found.Ended != nil {
+					ended++
+				}
 			}
+			return ended < maxEndedOfIP
 		})
 	})
 	slices.SortStableFunc(f.answer.Pods, func(a, b v1alpha1.LookupPod) int { return cmp.Compare(btoi(a.Secondary), btoi(b.Secondary)) })

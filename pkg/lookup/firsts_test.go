@@ -21,7 +21,7 @@ func TestAPIDAtATime(t *testing.T) {
 	onNode(t, true, func(n *node) {
 		const (
 			gone  = "looking up process 101: there is no such process in the PID namespace of podconfigd"
-			later = "looking up process 101: it has ended, and another process has its PID: that one started later"
+			later = "looking up process 101: the process that has the PID now started later"
 		)
 		n.serves()
 		began := time.Now()

@@ -3,7 +3,6 @@ package lookup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -53,20 +52,16 @@ func (l *Lookup) isLoading() bool {
 
 // These are why an answer has not the whole pod.
 var (
-	errNoLog   = errors.New("it has ended, and only a log has whole pods that ended: start podconfigd with --state-dir")
-	errGone    = errors.New("the journal in the state directory no longer has it")
-	errTooMany = fmt.Errorf("an answer has at most %d whole pods that ended: look up its UID", maxWhole)
+	errNoLog = errors.New("it has ended, and only a log has whole pods that ended: start podconfigd with --state-dir")
+	errGone  = errors.New("the journal in the state directory no longer has it")
 )
-
-// maxWhole is the number of whole pods that ended in an answer. Thousands of pods can have had the IP of the host.
-const maxWhole = 64
 
 // addWhole adds to the answer the whole pods that ended, from the log. The error is the cause of the context.
 func (l *Lookup) addWhole(ctx context.Context, scope *view.Scope, q *Query, answer *v1alpha1.Lookup) error {
 	ended := func(p *v1alpha1.LookupPod) bool { return q.Pods && p.Ended != nil && p.Source != "" }
 	at := make(map[types.UID]time.Time)
 	for i := range answer.Pods {
-		if p := &answer.Pods[i]; ended(p) && len(at) < maxWhole {
+		if p := &answer.Pods[i]; ended(p) {
 			at[types.UID(p.UID)] = *p.Ended
 		}
 	}
@@ -82,12 +77,9 @@ func (l *Lookup) addWhole(ctx context.Context, scope *view.Scope, q *Query, answ
 			continue
 		}
 		pod := pods[types.UID(p.UID)]
-		_, read := at[types.UID(p.UID)]
 		switch {
 		case l.wholePods == nil:
 			p.PodMissing = errNoLog.Error()
-		case !read:
-			p.PodMissing = errTooMany.Error()
 		case pod == nil:
 			p.PodMissing = errGone.Error()
 		default:

@@ -30,7 +30,7 @@ func (l *Lookup) process(q *Query, t *target) error {
 	if err == nil {
 		cgroup, err = d.cgroup()
 	}
-	switch hasEnded := errors.Is(err, errAnother) || isGone(err); {
+	switch hasEnded := errors.Is(err, errAnother) || errors.Is(err, errLater) || isGone(err); {
 	case hasEnded && (q.StartTime != 0 || !q.At.IsZero()):
 		if l.endedProcess(q, t) {
 			return nil
@@ -50,6 +50,9 @@ func (l *Lookup) process(q *Query, t *target) error {
 // errAnother means that a process has the PID that a query selects, but started at another time.
 var errAnother = errors.New("it has ended, and another process has its PID")
 
+// errLater means that a process has the PID that a query selects, but started after the time.
+var errLater = errors.New("the process that has the PID now started later")
+
 // isSelected returns an error if the process is not the one that a query selects.
 func (d processDir) isSelected(q *Query) error {
 	if q.StartTime == 0 && q.At.IsZero() && !q.Self {
@@ -64,7 +67,7 @@ func (d processDir) isSelected(q *Query) error {
 	case q.StartTime != 0 && start != q.StartTime:
 		return fmt.Errorf("%w: that one started at %d, not at %d", errAnother, start, q.StartTime)
 	case !q.At.IsZero() && start > startedAt(q.At):
-		return fmt.Errorf("%w: that one started later", errAnother)
+		return errLater
 	}
 	return nil
 }

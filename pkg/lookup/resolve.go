@@ -74,8 +74,9 @@ func (p *pods) versions(v version) []version {
 }
 
 // ofIP calls found with the versions of each pod with an IP: first pods that can run, then completed pods, then removed pods,
-// the one that ended last first. A pod can come twice. With a time, they are the pods that had the IP then.
-func (p *pods) ofIP(ip netip.Addr, at time.Time, found func([]version)) {
+// the one that ended last first, until found returns false. A pod can come twice. With a time, they are the pods that had the IP
+// then.
+func (p *pods) ofIP(ip netip.Addr, at time.Time, found func([]version) bool) {
 	present := slices.DeleteFunc(slices.Clone(p.byIP[ip]), func(pod *journal.Pod) bool { return !at.IsZero() && !had(pod.Object, at) })
 	slices.SortFunc(present, func(a, b *journal.Pod) int {
 		return cmp.Or(
@@ -83,14 +84,16 @@ func (p *pods) ofIP(ip netip.Addr, at time.Time, found func([]version)) {
 			cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
 	})
 	for _, pod := range present {
-		found(p.versions(version{Pod: pod}))
+		if !found(p.versions(version{Pod: pod})) {
+			return
+		}
 	}
 	for _, e := range p.ended.ofIP(ip) {
 		if present := p.byUID[e.static]; at.IsZero() && e.mirror && present != nil && nameOf(present) == e.name || p.mirrorOf(e.uid, e.name) != nil {
 			continue // its static pod is present and has another IP by now, or its mirror pod is present
 		}
-		if v := e.version(); at.IsZero() || !at.After(e.at) && had(v.Object, at) {
-			found(p.versions(v))
+		if v := e.version(); (at.IsZero() || !at.After(e.at) && had(v.Object, at)) && !found(p.versions(v)) {
+			return
 		}
 	}
 }
