@@ -210,7 +210,7 @@ var copies = []func() *regexp.Regexp{
 	lazyregexp.New(`^#(.+)#$`),
 	// Editors.
 	lazyregexp.New(`^(.+)~$`),
-	// The commands sed -i.orig, cp, mktemp, rpm, dpkg, pacman and JetBrains.
+	// The commands sed -i.orig, cp, mktemp, rpm, dpkg, pacman and some IDEs.
 	lazyregexp.New(`(?i)^(.+` + extension + `)[^A-Za-z0-9].*$`),
 	// The same, without the extension.
 	lazyregexp.New(`(?i)^(.+)\.(?:` + mark + `|sw[a-p]|part(?:ial)?|cfsaved|aug(?:new|save)|rpm(?:new|save|orig)|(?:dpkg|ucf)-[a-z]+|pac(?:new|save|orig)|apk-new)$`),
