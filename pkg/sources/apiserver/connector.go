@@ -31,7 +31,7 @@ const dialTimeout = 4 * time.Second
 // serviceAccountToken is the file that shows client-go that it is in a cluster.
 const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
-// codecs has the core API and lists of metadata. The source requests nothing else.
+// codecs has the core API, metadata, and lists of resources. Nothing else is requested.
 var codecs = sync.OnceValue(func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, v1.SchemeGroupVersion)

@@ -20,7 +20,7 @@ const (
 	wholeObjects   = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	asMetadata     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	asMetadataList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-	metadataEvents = runtime.ContentTypeProtobuf + asMetadata + "," + runtime.ContentTypeJSON + asMetadata
+	metadataObject = runtime.ContentTypeProtobuf + asMetadata + "," + runtime.ContentTypeJSON + asMetadata
 	metadataList   = runtime.ContentTypeProtobuf + asMetadataList + "," + runtime.ContentTypeJSON + asMetadataList
 )
 
@@ -68,7 +68,7 @@ func (s *Source) followNamespaces(listed func()) *follower {
 	return &follower{
 		listWatch: &listWatch{
 			Source: s, resource: "namespaces",
-			object: &metav1.PartialObjectMetadata{}, objects: &metav1.PartialObjectMetadataList{}, acceptList: metadataList, acceptWatch: metadataEvents,
+			object: &metav1.PartialObjectMetadata{}, objects: &metav1.PartialObjectMetadataList{}, acceptList: metadataList, acceptWatch: metadataObject,
 			board: b, attempts: newAttempts(b, lastFollowerRetry), onFailure: listed,
 		},
 		push: func(objects []any) {

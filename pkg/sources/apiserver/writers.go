@@ -56,11 +56,11 @@ func (p *Poster) request(ctx context.Context, method, path, contentType string, 
 // Close closes the connections.
 func (p *Poster) Close() { p.connector.close() }
 
-// writeTimeout is the maximum time until the answer to a request of a PodWriter.
-const writeTimeout = 10 * time.Second
+// askTimeout is the maximum time until the answer to a request of a PodWriter or a MetadataReader.
+const askTimeout = 10 * time.Second
 
-// errNoPod means that a request was successful, and its answer is no pod.
-var errNoPod = errors.New("reading the answer of the apiserver")
+// errOther means that a request was successful, and its answer is another object than it must be.
+var errOther = errors.New("reading the answer of the apiserver")
 
 // PodWriter reads, creates and deletes pods in the apiserver of a kubeconfig, and writes their
 // status. It reads the kubeconfig again when it changes. If the apiserver does not accept the
@@ -96,7 +96,7 @@ func (w *PodWriter) Delete(ctx context.Context, namespace, name string, uid type
 			GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &uid},
 		})
 	})
-	if errors.Is(err, errNoPod) { // a Status
+	if errors.Is(err, errOther) { // a Status
 		return nil, nil
 	}
 	if err != nil {
@@ -115,25 +115,30 @@ func (w *PodWriter) PatchStatus(ctx context.Context, namespace, name string, pat
 // Close closes the connections.
 func (w *PodWriter) Close() { w.connector.close() }
 
-func (w *PodWriter) do(ctx context.Context, request func(rest.Interface) *rest.Request) (pod *v1.Pod, err error) {
-	ctx, cancel := context.WithTimeout(quiet(ctx), writeTimeout)
+func (w *PodWriter) do(ctx context.Context, request func(rest.Interface) *rest.Request) (*v1.Pod, error) {
+	return ask[*v1.Pod](ctx, w.connector, "a pod", request)
+}
+
+// ask makes a request whose answer is a T, which errors call what.
+func ask[T runtime.Object](ctx context.Context, c *connector, what string, request func(rest.Interface) *rest.Request) (answer T, err error) {
+	ctx, cancel := context.WithTimeout(quiet(ctx), askTimeout)
 	defer cancel()
-	client, err := w.connector.try(func(client *client) error {
+	client, err := c.try(func(client *client) error {
 		object, err := request(client.rest).MaxRetries(0).Do(ctx).Get()
 		if err != nil {
 			return err
 		}
 		var ok bool
-		if pod, ok = object.(*v1.Pod); !ok {
-			return fmt.Errorf("%w: %T: expected a pod", errNoPod, object)
+		if answer, ok = object.(T); !ok {
+			return fmt.Errorf("%w: %T: expected %s", errOther, object, what)
 		}
 		return nil
 	})
 	switch {
 	case client == nil:
-		return nil, err
+		return answer, err
 	case err != nil:
-		return nil, client.refused(stable(err))
+		return answer, client.refused(stable(err))
 	}
-	return pod, nil
+	return answer, nil
 }
