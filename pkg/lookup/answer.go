@@ -41,6 +41,9 @@ func (l *Lookup) add(q *Query, versions []version, f *finding) {
 		if q.PodUID != "" {
 			found.StatusBy = by
 		}
+		if l.owners != nil {
+			found.Owners = l.owners(p)
+		}
 		f.answer.Pods = append(f.answer.Pods, found)
 		return
 	}

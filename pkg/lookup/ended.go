@@ -28,6 +28,8 @@ const ipMemory = 128
 type ended struct {
 	retention time.Duration
 	most      int
+	// owners keeps the references to the controllers of pods.
+	owners bool
 	// all has them, the oldest first. bytes is the sum of their sizes.
 	all   []*endedPod
 	bytes int
@@ -66,7 +68,7 @@ func newEnded(retention time.Duration, most int) *ended {
 // add adds a pod that was removed at some time. Pods come in any order of these times only after a start.
 func (e *ended) add(pod *journal.Pod, at time.Time) {
 	e.remove(pod.Object.UID)
-	reduced := reduce(pod.Object)
+	reduced := reduce(pod.Object, e.owners)
 	data, err := reduced.Marshal()
 	if err != nil {
 		return // it can't happen: the journal has marshaled the pod

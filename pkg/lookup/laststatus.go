@@ -12,8 +12,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// reduce returns a pod with the fields that answers have, without its name and UID.
-func reduce(pod *v1.Pod) *v1.Pod {
+// reduce returns a pod with the fields that answers have, without its name and UID. owners keeps the reference to its controller.
+func reduce(pod *v1.Pod, owners bool) *v1.Pod {
 	reduced := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels},
 		Spec:       v1.PodSpec{NodeName: pod.Spec.NodeName, HostNetwork: pod.Spec.HostNetwork},
@@ -21,6 +21,9 @@ func reduce(pod *v1.Pod) *v1.Pod {
 			Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, PodIPs: pod.Status.PodIPs, StartTime: pod.Status.StartTime,
 			Reason: pod.Status.Reason,
 		},
+	}
+	if c := metav1.GetControllerOfNoCopy(pod); owners && c != nil {
+		reduced.OwnerReferences = []metav1.OwnerReference{*c}
 	}
 	for _, key := range []string{v1.MirrorPodAnnotationKey, networkStatus} {
 		if value, ok := pod.Annotations[key]; ok && len(value) <= maxEndedPod {

@@ -32,6 +32,8 @@ type Options struct {
 	Runtime Runtime
 	// StatusBy returns who computed the status of the pods with a UID, by source; nil if that is not known.
 	StatusBy func(ctx context.Context, uid types.UID) (map[string]string, error)
+	// Owners returns the owners of a pod, in the form that the client sees; nil if none are known.
+	Owners func(*journal.Pod) []v1alpha1.Owner
 	// Proc is the directory of procfs; empty for /proc.
 	Proc string
 	// Retention is how long pods that ended are known, and MaxEnded how many of them at most.
@@ -58,6 +60,7 @@ type Lookup struct {
 	firsts    firsts
 	cgroups   *cgroupTree
 	by        func(ctx context.Context, uid types.UID) (map[string]string, error)
+	owners    func(*journal.Pod) []v1alpha1.Owner
 	// past reads the log, and loaded is closed when it has.
 	past      func(since time.Time) iter.Seq2[*journal.Pod, time.Time]
 	loaded    chan struct{}
@@ -74,9 +77,10 @@ func New(opts Options) *Lookup {
 	}
 	l := &Lookup{
 		journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal, newEnded(opts.Retention, opts.MaxEnded)), proc: opts.Proc,
-		logLinks: opts.LogLinks, by: opts.StatusBy, past: opts.Past, loaded: make(chan struct{}), wholePods: opts.WholePods,
+		logLinks: opts.LogLinks, by: opts.StatusBy, owners: opts.Owners, past: opts.Past, loaded: make(chan struct{}), wholePods: opts.WholePods,
 		cgroups: newCgroupTree(opts.Proc),
 	}
+	l.pods.ended.owners = opts.Owners != nil
 	l.processes = newPaced(l.readProcesses)
 	return l
 }

@@ -63,7 +63,12 @@ func serveLookup(t *testing.T, limits conn.Limits) *daemon {
 	t.Helper()
 	var l *lookup.Lookup
 	d := serveWithLimits(t, journal.Options{}, limits, func(o *Options) {
-		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: containers{}})
+		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: containers{}, Owners: func(pod *journal.Pod) []v1alpha1.Owner {
+			return []v1alpha1.Owner{
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: pod.Object.Name + "-1", UID: "uid", Labels: map[string]string{"a": "b"}},
+				{APIVersion: "apps/v1", Kind: "Deployment", Name: pod.Object.Name},
+			}
+		}})
 		o.Lookup = l
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,7 +127,7 @@ func TestLookup(t *testing.T) {
 			if err := json.Unmarshal(revisions.ReplaceAll(data, []byte("$1$2")), got); err != nil {
 				t.Fatalf("%v in %s", err, data)
 			}
-			if diff := cmp.Diff(want, got); diff != "" || len(want.Pods) != 1 || want.Pods[0].Name != "web" {
+			if diff := cmp.Diff(want, got); diff != "" || len(want.Pods) != 1 || want.Pods[0].Name != "web" || len(want.Pods[0].Owners) != 2 {
 				t.Errorf("%s: %s", query, diff)
 			}
 		})

@@ -39,6 +39,9 @@ type LookupPod struct {
 	Source string `json:"source,omitempty"`
 	// Revision is the revision of this version of the pod.
 	Revision int64 `json:"revision,omitempty"`
+	// Owners are the owners of the pod that are known, from its controller to the top, such as its
+	// ReplicaSet and its Deployment. That of a static pod is the node. It is set if the daemon finds owners.
+	Owners []Owner `json:"owners,omitempty"`
 	// Phase, PodIPs and HostNetwork are those of the pod's status and spec.
 	Phase       string   `json:"phase,omitempty"`
 	PodIPs      []string `json:"podIPs,omitempty"`

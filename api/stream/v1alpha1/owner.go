@@ -1,11 +1,30 @@
 package v1alpha1
 
-// Owner is an object that a pod belongs to, such as its ReplicaSet or its Deployment.
+// Owner is a controller: that of a pod, or that of another owner.
 type Owner struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	UID        string `json:"uid,omitempty"`
-	// Labels are the labels of the object, if the daemon could read it.
+	// UID is the UID in the reference to the owner. It is empty for a node that the apiserver does not
+	// have.
+	UID string `json:"uid,omitempty"`
+	// Labels are those that the owner had when the daemon asked for it. They are not set if it is not
+	// known, and for a node.
 	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// OwnersStatus is what the daemon knows about the owners of the pods. A client that does not see everything
+// gets none of the fields.
+type OwnersStatus struct {
+	// Known is the number of owners of the current pods that the apiserver has answered for, and Waiting the
+	// number of the others. Nodes are not counted.
+	Known   int `json:"known"`
+	Waiting int `json:"waiting"`
+	// LastError is why the last request failed; empty if the apiserver answered it.
+	LastError string `json:"lastError,omitempty"`
+	// Notes say which owners the apiserver does not have, and which kinds the daemon may not read. They
+	// are no problems: the daemon then knows the pods' own references only.
+	Notes []string `json:"notes,omitempty"`
+	// NotesOmitted is the number of further notes.
+	NotesOmitted int `json:"notesOmitted,omitempty"`
 }

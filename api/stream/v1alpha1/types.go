@@ -89,6 +89,8 @@ type Status struct {
 	State *StateStatus `json:"state,omitempty"`
 	// MirrorPods is set if the daemon creates mirror pods.
 	MirrorPods *MirrorStatus `json:"mirrorPods,omitempty"`
+	// Owners is set if the daemon finds the owners of pods.
+	Owners *OwnersStatus `json:"owners,omitempty"`
 	// Kubelet is the kubelet whose rules are followed; not set by a daemon without sources of static pods.
 	Kubelet *KubeletStatus `json:"kubelet,omitempty"`
 	// Problems is what is wrong, for people. If it is empty, the daemon is healthy.

@@ -35,6 +35,15 @@ func Address(s *v1alpha1.Subscriber) string {
 	return s.Address
 }
 
+// TopOwner returns the last of the owners of a pod, as in deployment/web.
+func TopOwner(owners []v1alpha1.Owner) string {
+	if len(owners) == 0 {
+		return "<none>"
+	}
+	top := &owners[len(owners)-1]
+	return strings.ToLower(top.Kind) + "/" + top.Name
+}
+
 // Age returns how long ago a time was.
 func Age(t *time.Time) string {
 	if t == nil || t.IsZero() {

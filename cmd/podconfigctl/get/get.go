@@ -60,7 +60,7 @@ can be the name in its manifest, without the name of the node. An exact name win
 
 The flags and the output formats are those of kubectl get, but for go-template, custom-columns
 and --sort-by: for these, run "podconfigctl proxy" and kubectl. The table has the columns of kubectl, and
-the source of each pod. The age of a static pod begins when its source first delivered it. Two sources can
+the source of each pod, and with -o wide the top of its owners, if the daemon finds them. The age of a static pod begins when its source first delivered it. Two sources can
 have a pod of the same name: the list has both. It does not wait for sources that have not delivered their
 pods yet, but the command names them.
 
@@ -127,9 +127,13 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	table := o.output == "" || o.output == "wide"
 	var printer printers.ResourcePrinter
 	if table {
-		printer = podPrinter{printers.NewTablePrinter(printers.PrintOptions{
+		p := podPrinter{delegate: printers.NewTablePrinter(printers.PrintOptions{
 			NoHeaders: o.noHeaders, WithNamespace: o.namespace == "", Wide: o.output == "wide", ShowLabels: o.showLabels, ColumnLabels: o.labelColumns,
 		})}
+		if status, err := c.Status(ctx); o.output == "wide" && err == nil && status.Owners != nil {
+			p.owner = func(pod *v1.Pod) string { return ownerOf(ctx, c, pod) }
+		}
+		printer = p
 	} else if printer, err = objectprint.New(o.output, objectprint.Options{ShowManagedFields: o.managed, Terminal: cli.IsTerminal(out)}); err != nil {
 		return fmt.Errorf("--output: %w", err)
 	}

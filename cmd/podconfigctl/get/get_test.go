@@ -54,6 +54,45 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// With a daemon that finds owners, the wide table has the top of them as its last column. Pods of one controller share a lookup.
+func TestOwners(t *testing.T) {
+	lookups := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pod := func(name, controller string) string {
+			return `{"metadata":{"name":"` + name + `","namespace":"default","uid":"` + name + `"` + controller + `}}`
+		}
+		const controller = `,"ownerReferences":[{"uid":"set","kind":"ReplicaSet","name":"web-1","controller":true}]`
+		switch uid := r.URL.Query().Get("podUID"); {
+		case r.URL.Path == "/v1alpha1/status":
+			_, _ = io.WriteString(w, `{"owners":{}}`)
+		case r.URL.Path == "/pods":
+			_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","items":[`+pod("a", controller)+","+pod("b", controller)+","+pod("c", "")+","+pod("d", "")+`]}`)
+		case uid == "a":
+			lookups++
+			_, _ = io.WriteString(w, `{"pods":[{"owners":[{"kind":"ReplicaSet","name":"web-1"},{"kind":"Deployment","name":"web"}]}]}`)
+		case uid == "c":
+			lookups++
+			_, _ = io.WriteString(w, `{"pods":[{}]}`)
+		default:
+			lookups++
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	var out bytes.Buffer
+	if err := run(t.Context(), server.URL, &out, "-o", "wide"); err != nil || lookups != 3 {
+		t.Errorf("%v, %d lookups", err, lookups)
+	}
+	var last []string
+	for line := range strings.Lines(out.String()) {
+		fields := strings.Fields(line)
+		last = append(last, fields[len(fields)-1])
+	}
+	if got := strings.Join(last, " "); got != "OWNER deployment/web deployment/web <none> <unknown>" {
+		t.Errorf("%s\n%s", got, &out)
+	}
+}
+
 // A list without the pods of a source says so: they may be all that somebody looks for.
 func TestGetPodsNamesSourcesThatAreNotSeen(t *testing.T) {
 	for name, test := range map[string]struct{ sources, want string }{

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
@@ -123,4 +124,13 @@ func (o *Options) choose(pods []unstructured.Unstructured) (chosen []unstructure
 		return chosen, nil
 	}
 	return chosen, errors.Join(errs...)
+}
+
+// ownerOf returns the top of the owners of a pod, as the daemon knows them.
+func ownerOf(ctx context.Context, c *client.Client, pod *v1.Pod) string {
+	found, err := c.Lookup(ctx, client.LookupQuery{PodUID: string(pod.UID)})
+	if err != nil || len(found.Pods) == 0 {
+		return "<unknown>"
+	}
+	return cli.TopOwner(found.Pods[0].Owners)
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
@@ -18,8 +19,11 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// podPrinter prints pods as rows of a table.
-type podPrinter struct{ delegate printers.ResourcePrinter }
+// podPrinter prints pods as rows of a table. owner returns the owner of a pod; nil for a table without owners.
+type podPrinter struct {
+	delegate printers.ResourcePrinter
+	owner    func(*v1.Pod) string
+}
 
 // PrintObj prints a pod, a list of pods, or an event of a watch.
 func (p podPrinter) PrintObj(obj runtime.Object, out io.Writer) error {
@@ -28,6 +32,10 @@ func (p podPrinter) PrintObj(obj runtime.Object, out io.Writer) error {
 		obj = event.Object.Object
 	}
 	table := &metav1.Table{ColumnDefinitions: columns()}
+	if p.owner != nil {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: "Owner", Type: "string", Priority: 1})
+	}
+	owners := make(map[types.UID]string) // by the UID of the controller
 	add := func(item runtime.Object) error {
 		object, ok := item.(*unstructured.Unstructured)
 		if !ok {
@@ -37,7 +45,18 @@ func (p podPrinter) PrintObj(obj runtime.Object, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		table.Rows = append(table.Rows, metav1.TableRow{Cells: cells(pod), Object: runtime.RawExtension{Object: object}})
+		row := cells(pod)
+		if p.owner != nil {
+			key := pod.UID
+			if controller := metav1.GetControllerOfNoCopy(pod); controller != nil {
+				key = controller.UID
+			}
+			if _, asked := owners[key]; !asked {
+				owners[key] = cli.Cell(p.owner(pod))
+			}
+			row = append(row, owners[key])
+		}
+		table.Rows = append(table.Rows, metav1.TableRow{Cells: row, Object: runtime.RawExtension{Object: object}})
 		return nil
 	}
 	var err error

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -266,9 +267,16 @@ func printLookup(w io.Writer, output string, found *v1alpha1.Lookup) error {
 	if output == "wide" {
 		header = append(header, "UID", "IP", "CONTAINER-ID")
 	}
+	owners := output == "wide" && slices.ContainsFunc(found.Pods, func(p v1alpha1.LookupPod) bool { return len(p.Owners) > 0 })
+	if owners {
+		header = append(header, "OWNER")
+	}
 	rows := make([][]string, len(found.Pods))
 	for i := range found.Pods {
 		rows[i] = lookupRow(&found.Pods[i], output == "wide")
+		if owners {
+			rows[i] = append(rows[i], cli.TopOwner(found.Pods[i].Owners))
+		}
 	}
 	return cli.PrintTable(w, header, rows)
 }

@@ -39,6 +39,13 @@ func overview(s *v1alpha1.Status) *page {
 	if s.State != nil {
 		p.label(storedSeverity(s.State), "Stored:", stored(s.State))
 	}
+	if o := s.Owners; o != nil {
+		severity := normal
+		if o.LastError != "" {
+			severity = warning
+		}
+		p.label(severity, "Owners:", ownersText(o))
+	}
 	sections := []*page{sourcesSection(s)}
 	for i := range s.Sources {
 		sections = append(sections, manifestsSection(&s.Sources[i]))

@@ -133,3 +133,21 @@ func mirrorPodsSection(m *v1alpha1.MirrorStatus) *page {
 	}
 	return p
 }
+
+// ownersText says which owners of pods are known, and why the others are not.
+func ownersText(o *v1alpha1.OwnersStatus) string {
+	text := fmt.Sprintf("%d known", o.Known)
+	if o.Waiting > 0 {
+		text += fmt.Sprintf(", %d waiting", o.Waiting)
+	}
+	if o.LastError != "" {
+		text += ": " + o.LastError
+	}
+	for _, note := range o.Notes {
+		text += "; " + note
+	}
+	if o.NotesOmitted > 0 {
+		text += fmt.Sprintf("; and %d more", o.NotesOmitted)
+	}
+	return text
+}

@@ -199,3 +199,15 @@ func TestALongFileName(t *testing.T) {
 		}
 	}
 }
+
+func TestOwnersText(t *testing.T) {
+	for want, o := range map[string]v1alpha1.OwnersStatus{
+		"5 known":                     {Known: 5},
+		"5 known, 2 waiting: refused": {Known: 5, Waiting: 2, LastError: "refused"},
+		"0 known, 1 waiting; a is forbidden; b is not found; and 3 more": {Waiting: 1, Notes: []string{"a is forbidden", "b is not found"}, NotesOmitted: 3},
+	} {
+		if got := ownersText(&o); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -154,6 +154,9 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 			Phase: p.Phase, PodIps: p.PodIPs, HostNetwork: p.HostNetwork, Ended: timestamp(p.Ended), StatusBy: p.StatusBy,
 			Secondary: p.Secondary, PodMissing: p.PodMissing,
 		}
+		for _, o := range p.Owners {
+			pod.Owners = append(pod.Owners, &v1alpha1.Owner{ApiVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, Uid: o.UID, Labels: o.Labels})
+		}
 		if c := p.Container; c != nil {
 			pod.Container = &v1alpha1.LookupContainer{
 				Id: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State, ExitCode: c.ExitCode,

@@ -118,6 +118,9 @@ func (b *Backend) statusFor(scope *view.Scope) v1alpha1.Status {
 	if m := all.MirrorPods; m != nil {
 		some.MirrorPods = mirrorStatusFor(m, grant, pods)
 	}
+	if all.Owners != nil { // all its fields are of all pods
+		some.Owners = new(v1alpha1.OwnersStatus)
+	}
 	if uid := scope.Subject().UID; uid != nil {
 		for i := range all.Subscribers {
 			if other := &all.Subscribers[i]; other.UID != nil && *other.UID == *uid {
