@@ -91,6 +91,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	loop.Status.Kubelet = d.podsAPI
 	d.loop, d.state.updates = syncloop.New(loop), nil
 	find.StatusBy = d.loop.StatusBy
+	resolveOwners := d.resolveOwners(&find, registry)
 	if d.runtime != nil {
 		d.runtime.orphans = d.loop.Orphans
 	}
@@ -101,6 +102,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	}
 	d.parts = append(d.parts, d.statusOfKubelet())
 	d.parts = append(d.parts, d.apiserverParts(registry)...)
+	d.parts = append(d.parts, resolveOwners...)
 	serve.Resync = d.loop.Resync
 	serve.Live, serve.Ready = d.live(), d.ready()
 	d.server = server.New(serve)

@@ -60,6 +60,7 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 		RemovalBrake:             new(intstr.Parse("half")),
 		KubeletPresence:          new("here"),
 		CreateMirrorPods:         true,
+		Owners:                   true,
 	}}
 	err := config.Validate()
 	for _, want := range []string{
@@ -70,6 +71,7 @@ func TestValidateReportsEveryFaultAtOnce(t *testing.T) {
 		"--max-subscribers: 2147483647 is too large: expected 1048576 or less", "--max-subscribers-per-process: 0 is too small: expected 1 or more",
 		`--removal-brake: "half" is not a number or a share of pods: expected 1 to 1000000, or 1% to 99%`,
 		"--journal-max-bytes: -1 is too small", `--kubelet-presence: "here" is unknown: expected auto, present or absent`, "--create-mirror-pods: requires --kubeconfig",
+		"--owners: requires --kubeconfig",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)

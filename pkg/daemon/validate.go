@@ -69,6 +69,9 @@ func (c *Config) validateRequirements(found *faults) {
 	if c.CreateMirrorPods && !c.apiserver() {
 		found.add("createMirrorPods", "requires %v", FieldName("kubeconfig"))
 	}
+	if c.Owners && !c.apiserver() {
+		found.add("owners", "requires %v", FieldName("kubeconfig"))
+	}
 }
 
 // pair checks that a certificate has its key, and a key its certificate.

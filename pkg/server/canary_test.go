@@ -76,7 +76,7 @@ func serveCanaries(t *testing.T, rules []access.Rule) (*daemon, *Server) {
 		Images: []v1.ContainerImage{{Names: []string{"canary"}}}, VolumesInUse: []v1.UniqueVolumeName{"canary"},
 	}}}, conn.Limits{}, func(o *Options) {
 		o.Policy = access.NewPolicy(rules)
-		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: canaryRuntime{}})
+		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: canaryRuntime{}, Owners: ownersInAPI})
 		o.Lookup = l
 		j := o.Journal
 		o.Status = func() v1alpha1.Status {
@@ -93,6 +93,7 @@ func serveCanaries(t *testing.T, rules []access.Rule) (*daemon, *Server) {
 			s.MirrorPods = &v1alpha1.MirrorStatus{Stopped: &v1alpha1.MirrorStop{Reason: "canary"}, Problems: []v1alpha1.MirrorProblem{
 				{Namespace: "canary-ns", Name: "canary-pod", Message: "canary"}, {Namespace: "default", Name: "canary"},
 			}}
+			s.Owners = &v1alpha1.OwnersStatus{LastError: "canary", Notes: []string{"canary"}}
 			s.Subscribers = append(s.Subscribers, v1alpha1.Subscriber{UID: &uid, UserAgent: "canary"}, v1alpha1.Subscriber{UserAgent: "canary"})
 			return s
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
+	"github.com/podconfigd/podconfigd/pkg/owners"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/test/testutil/canary"
@@ -79,6 +80,11 @@ func (filledRuntime) FindContainer(id string) (pleg.Found, bool) {
 	return pleg.Found{UID: "edited", Namespace: "default", Name: "edited", Container: pleg.Container{ID: id, Name: "c"}}, id == strings.Repeat("c", 64)
 }
 
+// ownersInAPI returns the owners of a pod as if it came from the apiserver.
+func ownersInAPI(pod *journal.Pod) []v1alpha1.Owner {
+	return owners.New(owners.Options{}).Of(journal.NewPod(config.ApiserverSource, pod.Object))
+}
+
 // newWorld starts the daemon on a state directory.
 func newWorld(t *testing.T, dir string, level access.Level) *world {
 	t.Helper()
@@ -93,7 +99,7 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 		go func() { done <- log.Run(ctx) }()
 		t.Cleanup(func() { cancel(); <-done })
 		o.Policy = filledRules(level)
-		l := lookup.New(lookup.Options{Journal: o.Journal, Runtime: filledRuntime{}})
+		l := lookup.New(lookup.Options{Journal: o.Journal, Runtime: filledRuntime{}, Owners: ownersInAPI})
 		o.Lookup = l
 		go func() { done <- l.Run(ctx) }()
 		t.Cleanup(func() { cancel(); <-done })

@@ -56,6 +56,14 @@ var withoutRight = map[right]lacks{
 	{"", "events", "create"}: {[]string{"events"}, `cannot create resource "events"`, false},
 	{"", "events", "patch"}:  {nil, patchEvents, false},
 
+	{"apps", "daemonsets", "get"}:         {nil, `cannot get resource "daemonsets"`, false},
+	{"apps", "deployments", "get"}:        {nil, `cannot get resource "deployments"`, false},
+	{"apps", "replicasets", "get"}:        {nil, `cannot get resource "replicasets"`, false},
+	{"apps", "statefulsets", "get"}:       {nil, `cannot get resource "statefulsets"`, false},
+	{"batch", "cronjobs", "get"}:          {nil, `cannot get resource "cronjobs"`, false},
+	{"batch", "jobs", "get"}:              {nil, `cannot get resource "jobs"`, false},
+	{"", "replicationcontrollers", "get"}: {nil, `cannot get resource "replicationcontrollers"`, false},
+
 	{"authentication.k8s.io", "tokenreviews", "create"}:        {[]string{"https"}, `cannot create resource "tokenreviews"`, false},
 	{"authorization.k8s.io", "subjectaccessreviews", "create"}: {[]string{"https"}, `cannot create resource "subjectaccessreviews"`, false},
 }
@@ -253,7 +261,7 @@ func (c *cluster) startWith(t *testing.T, name, token string, all []right) *limi
 	l.reject(t)
 	cmd := exec.CommandContext(t.Context(), testutil.MustProgram(t, ".", "./cmd/podconfigd"),
 		"--socket", filepath.Join(dir, "s"), "--hostname-override", name, "--kubeconfig", c.Kubeconfig(t, filepath.Join(dir, "conf"), name),
-		"--pod-manifest-path", filepath.Dir(l.manifest), "--file-check-frequency", "100ms", "--namespace-metadata", "--listen", "https://"+l.https, "--authentication-token-webhook")
+		"--pod-manifest-path", filepath.Dir(l.manifest), "--file-check-frequency", "100ms", "--namespace-metadata", "--owners", "--listen", "https://"+l.https, "--authentication-token-webhook")
 	cmd.Stderr = l.log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -289,9 +297,24 @@ func (l *limited) create(t *testing.T) {
 	_, namespaceErr := l.Client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
 	pod := &v1.Pod{ObjectMeta: meta, Spec: v1.PodSpec{NodeName: l.name, Containers: []v1.Container{{Name: "c", Image: "i"}}}}
 	_, podErr := l.Client.CoreV1().Pods(l.name).Create(t.Context(), pod, metav1.CreateOptions{})
-	if err := errors.Join(nodeErr, namespaceErr, podErr); err != nil {
+	if err := errors.Join(nodeErr, namespaceErr, podErr, l.createOwned(t, pod)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// createOwned creates a pod for each kind of owner. The owners do not exist: without the right, that is not known.
+func (l *limited) createOwned(t *testing.T, pod *v1.Pod) (err error) {
+	t.Helper()
+	for kind, apiVersion := range map[string]string{
+		"DaemonSet": "apps/v1", "Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "CronJob": "batch/v1", "Job": "batch/v1", "ReplicationController": "v1",
+	} {
+		owned := pod.DeepCopy()
+		owned.Name = l.name + "-" + strings.ToLower(kind)
+		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "owner", UID: types.UID(kind), Controller: new(true)}}
+		_, failed := l.Client.CoreV1().Pods(l.name).Create(t.Context(), owned, metav1.CreateOptions{})
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 // label changes the node, the namespace and the pod.

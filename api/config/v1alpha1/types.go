@@ -127,6 +127,11 @@ type PodConfigdConfiguration struct {
 	// status up to date, as a kubelet does. For nodes without a kubelet. Requires kubeconfig.
 	// +flag=create-mirror-pods
 	CreateMirrorPods bool `json:"createMirrorPods,omitempty"`
+	// owners finds the owners of pods from the apiserver, such as their Deployment, and shows them in
+	// lookups. podconfigd then reads the metadata of each controller once, and watches nothing.
+	// Requires kubeconfig.
+	// +flag=owners
+	Owners bool `json:"owners,omitempty"`
 
 	// hostnameOverride is the name of the node. If empty, uses the hostname. The names and UIDs
 	// of static pods contain it. The apiserver source selects pods with this spec.nodeName.

@@ -113,6 +113,8 @@ func TestApiserver(t *testing.T) {
 		"events":         eventsOnNodeAndMirrorPod,
 		"no events":      eventsForbidden,
 		"status":         statusBesideAKubelet,
+		"owners":         ownersOfPods,
+		"no owners":      ownersForbidden,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, c) })
 	}

@@ -40,7 +40,7 @@ func withAllMetrics(t *testing.T, args ...string) *e2e.Daemon {
 	components.WriteKubeconfig(t, kubeconfig, components.NewKubeconfig("http://127.0.0.1:1", nil))
 	d := e2e.Start(t, dir, append([]string{
 		"--manifest-url", web.URL, "--kubeconfig", kubeconfig, "--state-dir", filepath.Join(dir, "state"),
-		"--container-runtime-endpoint", "unix://" + filepath.Join(dir, "cri"), "--removal-brake=50%", "--create-mirror-pods",
+		"--container-runtime-endpoint", "unix://" + filepath.Join(dir, "cri"), "--removal-brake=50%", "--create-mirror-pods", "--owners",
 	}, args...)...)
 	d.Mkdir(t)
 	d.Put(t, "a", "i")

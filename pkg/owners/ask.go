@@ -1,0 +1,120 @@
+package owners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/retry"
+)
+
+// retries are the waits after a request that failed. refusals are those after the apiserver has not found what was asked for, or
+// forbade it.
+var (
+	retries  = wait.Backoff{Duration: time.Second, Cap: time.Minute, Jitter: 0.5}
+	refusals = wait.Backoff{Duration: 10 * time.Second, Cap: 5 * time.Minute, Jitter: 0.5}
+)
+
+// kindError is an error of a kind, and not of an owner of this kind.
+type kindError struct{ error }
+
+func (e kindError) Unwrap() error { return e.error }
+
+// ask asks the apiserver for an owner, once.
+func (r *Resolver) ask(ctx context.Context, o *owner) {
+	began := time.Now()
+	object, err := r.get(ctx, &o.ref)
+	if ctx.Err() != nil {
+		return
+	}
+	r.requests.WithLabelValues(resultOf(err)).Inc()
+	now, k := time.Now(), r.kinds[o.kindRef]
+	_, ofKind := errors.AsType[kindError](err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o.asked = began
+	switch {
+	case err == nil:
+		o.known, o.Labels, o.Up = true, labelsOf(object), controllerOf(object, o.Namespace)
+		o.problem, o.backoff = "", retry.Backoff{}
+		k.problem, k.backoff = "", retry.Backoff{}
+		r.answered(ctx)
+		r.unsaved = true
+	case apierrors.IsForbidden(err), ofKind && isRefusal(err): // for all owners of this kind in the namespace
+		k.backoff.Failed(now, refusals, err)
+		if k.problem == "" {
+			klog.FromContext(ctx).Info("The apiserver refuses to show the owners of pods that have this kind; their pods have no other owners",
+				"namespace", o.Namespace, "apiVersion", o.APIVersion, "kind", o.Kind, "reason", err.Error())
+		}
+		k.problem = err.Error()
+		r.answered(ctx)
+	case isRefusal(err):
+		o.backoff.Failed(now, refusals, err)
+		if o.problem == "" {
+			klog.FromContext(ctx).Info("The apiserver does not have the owner of a pod",
+				"namespace", o.Namespace, "apiVersion", o.APIVersion, "kind", o.Kind, "name", o.Name, "reason", err.Error())
+		}
+		o.problem = err.Error()
+		r.answered(ctx)
+	default:
+		o.backoff.Failed(now, retries, err)
+		if r.failing == "" {
+			klog.FromContext(ctx).Error(err, "Could not read the owner of a pod, trying again later without a further message",
+				"namespace", o.Namespace, "apiVersion", o.APIVersion, "kind", o.Kind, "name", o.Name)
+		}
+		r.failing = err.Error()
+	}
+}
+
+// answered notes that the apiserver answered. mu must be locked.
+func (r *Resolver) answered(ctx context.Context) {
+	if r.failing != "" {
+		klog.FromContext(ctx).Info("Owners of pods can be read again")
+	}
+	r.failing = ""
+}
+
+// isRefusal reports whether the same request has no chance soon.
+func isRefusal(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsBadRequest(err)
+}
+
+// get reads the metadata of an owner.
+func (r *Resolver) get(ctx context.Context, of *ref) (*metav1.PartialObjectMetadata, error) {
+	at, err := r.path(ctx, of)
+	if err != nil {
+		return nil, kindError{err}
+	}
+	if faults := path.IsValidPathSegmentName(of.Name); len(faults) > 0 {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name %q of an owner reference %s", of.Name, faults[0]))
+	}
+	if err := r.limiter.Wait(ctx); err != nil {
+		return nil, err
+	}
+	object, err := r.opts.Client.Get(ctx, at)
+	if err == nil && object.UID != of.UID { // who wrote the reference may not know the object
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: r.kinds[of.kindRef].resource}, of.Name)
+	}
+	return object, err
+}
+
+// resultOf returns the result of a request, for the metric.
+func resultOf(err error) string {
+	switch {
+	case err == nil:
+		return resultOK
+	case apierrors.IsForbidden(err):
+		return resultForbidden
+	case apierrors.IsNotFound(err):
+		return resultNotFound
+	}
+	return resultError
+}

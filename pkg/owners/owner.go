@@ -1,0 +1,124 @@
+package owners
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+const (
+	// maxSteps is the maximum length of a chain of owners. References can form a circle.
+	maxSteps = 8
+	// maxText is the maximum size of a reference, and of the labels of an owner, in bytes. Everybody who may create pods or owners can
+	// write long ones, and ended pods keep their owners.
+	maxText = 4 << 10
+)
+
+// ref is a reference to a controller, in the namespace of a pod.
+type ref struct {
+	kindRef
+
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+}
+
+// kindRef is a kind as references have it, in the namespace of a pod: rights can differ between namespaces.
+type kindRef struct {
+	Namespace  string `json:"namespace"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+// isNode reports whether the owner is that of static pods and mirror pods. It is never read.
+func (r *ref) isNode() bool { return r.APIVersion == "v1" && r.Kind == "Node" }
+
+func (r *ref) owner() v1alpha1.Owner {
+	return v1alpha1.Owner{APIVersion: r.APIVersion, Kind: r.Kind, Name: r.Name, UID: string(r.UID)}
+}
+
+func (r *ref) compare(other *ref) int {
+	return cmp.Or(
+		strings.Compare(r.Namespace, other.Namespace), strings.Compare(r.Kind, other.Kind), strings.Compare(r.Name, other.Name),
+		strings.Compare(string(r.UID), string(other.UID)), strings.Compare(r.APIVersion, other.APIVersion))
+}
+
+// controllerOf returns the reference to the controller of an object in a namespace; nil if there is none, or a longer one than any
+// object can have.
+func controllerOf(object metav1.Object, namespace string) *ref {
+	c := metav1.GetControllerOfNoCopy(object)
+	if c == nil || len(c.APIVersion)+len(c.Kind)+len(c.Name)+len(c.UID) > maxText {
+		return nil
+	}
+	return &ref{kindRef{namespace, c.APIVersion, c.Kind}, c.Name, c.UID}
+}
+
+// labelsOf returns the labels of an object; nil if they are too long.
+func labelsOf(object metav1.Object) map[string]string {
+	n := 0
+	for key, value := range object.GetLabels() {
+		n += len(key) + len(value)
+	}
+	if n > maxText {
+		return nil
+	}
+	return object.GetLabels()
+}
+
+// owner is what is known of an owner. It is also a line of the file.
+type owner struct {
+	ref
+	// Labels and Up, its controller or nil, are set if known is true.
+	Labels map[string]string `json:"labels,omitempty"`
+	Up     *ref              `json:"up,omitempty"`
+
+	known bool
+	// look is the last look at which a present pod had the owner, and used its time.
+	look int64
+	used time.Time
+	// asked is when the last request began, and problem why it failed.
+	asked   time.Time
+	backoff retry.Backoff
+	problem string
+}
+
+// before reports whether to ask for an owner before another.
+func (o *owner) before(other *owner) bool {
+	return cmp.Or(o.asked.Compare(other.asked), o.compare(&other.ref)) < 0
+}
+
+// Of returns the owners of a pod that are known now, from its controller to the top. The pod can be a form that leaves out its
+// owner references: then it has none. The owner of a static pod is its node. The labels are shared and read-only.
+func (r *Resolver) Of(pod *journal.Pod) (chain []v1alpha1.Owner) {
+	if config.SourceKind(pod.Source) != config.ApiserverSource {
+		return []v1alpha1.Owner{r.nodeOf(pod.Object)}
+	}
+	next := controllerOf(pod.Object, pod.Object.Namespace)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for next != nil && len(chain) < maxSteps {
+		step := next.owner()
+		o := r.owners[*next]
+		if next = nil; o != nil && o.known {
+			step.Labels, next = o.Labels, o.Up
+		}
+		chain = append(chain, step)
+	}
+	return chain
+}
+
+func (r *Resolver) nodeOf(pod *v1.Pod) v1alpha1.Owner {
+	owner := v1alpha1.Owner{APIVersion: "v1", Kind: "Node", Name: pod.Spec.NodeName}
+	if object := r.opts.Node(); object != nil {
+		owner.UID = string(object.UID)
+	}
+	return owner
+}

@@ -1,0 +1,199 @@
+package owners
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/internal/await"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+const (
+	// requestsPerSecond and burst limit the requests: a node has a few hundred pods, and far fewer owners.
+	requestsPerSecond = 5
+	burst             = 20
+	// settle is how long changes of the journal are collected.
+	settle = 100 * time.Millisecond
+)
+
+// Client reads from the apiserver. The errors are those of the apiserver, see k8s.io/apimachinery/pkg/api/errors.
+type Client interface {
+	// Get returns the metadata of the object at a path.
+	Get(ctx context.Context, path string) (*metav1.PartialObjectMetadata, error)
+	// Resources returns the resources at a path, which is that of a version of a group.
+	Resources(ctx context.Context, path string) (*metav1.APIResourceList, error)
+}
+
+// Options configures a Resolver.
+type Options struct {
+	Journal *journal.Journal
+	Client  Client
+	// Node returns the Node of the apiserver; nil if there is none.
+	Node func() *v1.Node
+	// Retention is how long owners are kept that no present pod has, for lookups of pods that ended, and Most how many of them at
+	// most.
+	Retention time.Duration
+	Most      int
+	// File is the file that keeps the owners across restarts; empty for none.
+	File string
+	// Registerer registers the metrics; nil for none.
+	Registerer prometheus.Registerer
+}
+
+// Resolver knows the owners of the pods.
+type Resolver struct {
+	opts     Options
+	limiter  *rate.Limiter
+	requests *prometheus.CounterVec
+	// unsaved is true if the file does not have what is known. It and saveFailed belong to the goroutine of Run.
+	unsaved, saveFailed bool
+
+	// mu guards the fields below. Only the goroutine of Run writes them.
+	mu     sync.Mutex
+	owners map[ref]*owner
+	// looks is the number of looks at the pods.
+	looks int64
+	// kinds has the kind of each owner, in each namespace.
+	kinds map[kindRef]*kind
+	// failing is why the last request failed, if the apiserver did not answer it; otherwise empty.
+	failing string
+}
+
+// New returns a Resolver. Before Run, it only knows what the pods have.
+func New(opts Options) *Resolver {
+	return &Resolver{
+		opts: opts, limiter: rate.NewLimiter(requestsPerSecond, burst), requests: newRequests(opts.Registerer),
+		kinds: make(map[kindRef]*kind), owners: make(map[ref]*owner),
+	}
+}
+
+// Run reads owners until the context is done, and returns the cause of the context.
+func (r *Resolver) Run(ctx context.Context) error {
+	r.load(ctx)
+	for {
+		state := r.opts.Journal.State()
+		r.look(state.Pods, time.Now())
+		o, due := r.next(time.Now())
+		if o != nil {
+			r.ask(ctx, o)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			continue
+		}
+		r.save(ctx)
+		if err := r.wait(ctx, state.Revision, due); err != nil {
+			return err
+		}
+	}
+}
+
+// look adds the owners of the pods, and removes those that were not used for too long, or that were not read in time.
+func (r *Resolver) look(pods []*journal.Pod, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looks++
+	for _, p := range pods {
+		if p.Source == config.ApiserverSource {
+			r.use(controllerOf(p.Object, p.Object.Namespace), now)
+		}
+	}
+	var unused []*owner
+	for key, o := range r.owners {
+		switch {
+		case r.present(o):
+		case !o.known, now.Sub(o.used) > r.opts.Retention:
+			delete(r.owners, key)
+			r.unsaved = r.unsaved || o.known
+		default:
+			unused = append(unused, o)
+		}
+	}
+	if n := len(unused) - r.opts.Most; n > 0 {
+		slices.SortFunc(unused, func(a, b *owner) int { return a.used.Compare(b.used) })
+		for _, o := range unused[:n] {
+			delete(r.owners, o.ref)
+		}
+		r.unsaved = true
+	}
+	if len(r.kinds) > maxKinds {
+		clear(r.kinds)
+	}
+	for _, o := range r.owners {
+		if r.kinds[o.kindRef] == nil {
+			r.kinds[o.kindRef] = newKind(o.kindRef)
+		}
+	}
+}
+
+// present reports whether a present pod has an owner.
+func (r *Resolver) present(o *owner) bool { return o.look == r.looks }
+
+// use marks an owner and those above it as used.
+func (r *Resolver) use(next *ref, now time.Time) {
+	for range maxSteps {
+		if next == nil || next.isNode() {
+			return
+		}
+		o := r.owners[*next]
+		if o == nil {
+			o = &owner{ref: *next}
+			r.owners[*next] = o
+		}
+		if r.present(o) {
+			return
+		}
+		o.look, o.used, next = r.looks, now, o.Up
+	}
+}
+
+// next returns the owner to ask for: one that was not asked for, or the one that was not asked for the longest. If there is none,
+// it returns when one is due; zero for never.
+func (r *Resolver) next(now time.Time) (first *owner, due time.Time) {
+	for _, o := range r.owners {
+		if o.known || !r.present(o) {
+			continue
+		}
+		at := o.backoff.Next
+		if k := r.kinds[o.kindRef].backoff.Next; k.After(at) {
+			at = k
+		}
+		switch {
+		case !at.After(now):
+			if first == nil || o.before(first) {
+				first = o
+			}
+		case due.IsZero() || at.Before(due):
+			due = at
+		}
+	}
+	return first, due
+}
+
+// wait returns when the journal is past the revision, or at the time due; zero for no time.
+func (r *Resolver) wait(ctx context.Context, revision int64, due time.Time) error {
+	var timer <-chan time.Time
+	if !due.IsZero() {
+		t := time.NewTimer(time.Until(due))
+		defer t.Stop()
+		timer = t.C
+	}
+	if read, err := r.opts.Journal.After(revision, nil, 1); err == nil && len(read.Sets) == 0 {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer:
+			return nil
+		case <-read.Changed:
+		}
+	}
+	return await.For(ctx, settle)
+}
