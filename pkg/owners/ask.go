@@ -51,7 +51,7 @@ func (r *Resolver) ask(ctx context.Context, o *owner) {
 	case apierrors.IsForbidden(err), ofKind && isRefusal(err): // for all owners of this kind in the namespace
 		k.backoff.Failed(now, refusals, err)
 		if k.problem == "" {
-			klog.FromContext(ctx).Info("The apiserver refuses to show the owners of pods that have this kind; their pods have no other owners",
+			klog.FromContext(ctx).Info("The apiserver refuses to show owners of this kind, so lookups have only the references to them",
 				"namespace", o.Namespace, "apiVersion", o.APIVersion, "kind", o.Kind, "reason", err.Error())
 		}
 		k.problem = err.Error()

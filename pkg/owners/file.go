@@ -44,6 +44,23 @@ func (r *Resolver) load(ctx context.Context) {
 	}
 }
 
+// savePeriod is the shortest time between two writes of the file: a node can have many short Jobs.
+const savePeriod = 10 * time.Second
+
+// saveDue writes the file, unless it is too early for that. It returns the earlier of a time and of when to write the file; zero for
+// never.
+func (r *Resolver) saveDue(ctx context.Context, due time.Time) time.Time {
+	at := r.saved.Add(savePeriod)
+	switch {
+	case !r.unsaved:
+	case !at.After(time.Now()):
+		r.save(ctx)
+	case due.IsZero() || at.Before(due):
+		return at
+	}
+	return due
+}
+
 // save replaces the file if what is known has changed: one line for each owner, those of present pods first. What does not fit is
 // left out: it is asked for again.
 func (r *Resolver) save(ctx context.Context) {
@@ -79,5 +96,5 @@ func (r *Resolver) save(ctx context.Context) {
 	if err != nil && !r.saveFailed {
 		klog.FromContext(ctx).Error(err, "Could not store the known owners of pods, trying again after the next change", "file", r.opts.File)
 	}
-	r.unsaved, r.saveFailed = false, err != nil
+	r.unsaved, r.saveFailed, r.saved = false, err != nil, time.Now()
 }

@@ -402,6 +402,36 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// The file is written at once, then at most every ten seconds, and at the end.
+func TestWritesOfTheFile(t *testing.T) {
+	inWorld(t, func(w *world) {
+		known := func() int {
+			data, err := os.ReadFile(w.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Count(string(data), "ReplicaSet")
+		}
+		var written []int
+		for i := range 31 {
+			set := fmt.Sprint("set-", i)
+			w.object(apps+"replicasets/"+set, "")
+			w.add("apps/v1 ReplicaSet "+set, set)
+			w.pass(time.Second)
+			written = append(written, known())
+		}
+		if written = slices.Compact(written); !slices.Equal(written, []int{1, 10, 20, 30}) {
+			t.Errorf("written: %d owners", written)
+		}
+		w.stop()
+		if n := known(); n != 31 {
+			t.Errorf("%d owners at the end", n)
+		}
+		w.run()
+		w.expectRequests(w.pass(time.Minute))
+	})
+}
+
 // A file that would be too long to be read leaves out the owners of pods that ended first.
 func TestLongFile(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -53,8 +53,10 @@ type Resolver struct {
 	opts     Options
 	limiter  *rate.Limiter
 	requests *prometheus.CounterVec
-	// unsaved is true if the file does not have what is known. It and saveFailed belong to the goroutine of Run.
+	// unsaved is true if the file, which was last written at saved, does not have what is known. What is about the file belongs to
+	// the goroutine of Run.
 	unsaved, saveFailed bool
+	saved               time.Time
 
 	// mu guards the fields below. Only the goroutine of Run writes them.
 	mu     sync.Mutex
@@ -78,6 +80,7 @@ func New(opts Options) *Resolver {
 // Run reads owners until the context is done, and returns the cause of the context.
 func (r *Resolver) Run(ctx context.Context) error {
 	r.load(ctx)
+	defer r.save(ctx)
 	for {
 		state := r.opts.Journal.State()
 		r.look(state.Pods, time.Now())
@@ -89,8 +92,7 @@ func (r *Resolver) Run(ctx context.Context) error {
 			}
 			continue
 		}
-		r.save(ctx)
-		if err := r.wait(ctx, state.Revision, due); err != nil {
+		if err := r.wait(ctx, state.Revision, r.saveDue(ctx, due)); err != nil {
 			return err
 		}
 	}

@@ -234,7 +234,7 @@ func ownersForbidden(t *testing.T, c *cluster) {
 		}
 		return nil
 	})
-	if n := strings.Count(d.Log.String(), "refuses to show the owners"); n != 1 {
+	if n := strings.Count(d.Log.String(), "refuses to show owners"); n != 1 {
 		t.Errorf("%d lines in the log", n)
 	}
 }
