@@ -126,6 +126,7 @@ func TestTheJournalRemembersTheKubelet(t *testing.T) {
 		s.rememberKubelet(&kubelet.Memory{Version: "1.36"})
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		_ = s.log.Run(ctx) // it was stopped
+		s.log.Begin(s.recovered.Base) // as a journal does
+		_ = s.log.Run(ctx)            // it was stopped
 	}
 }
