@@ -81,7 +81,7 @@ type owner struct {
 	Up     *ref              `json:"up,omitempty"`
 
 	known bool
-	// look is the last look at which a present pod had the owner, and used its time.
+	// look is the last look at which a present pod had the owner, and used when no pod had it any more.
 	look int64
 	used time.Time
 	// asked is when the last request began, and problem why it failed.

@@ -210,6 +210,13 @@ func TestBackoff(t *testing.T) {
 		if s := w.resolver.Status(); s.Waiting != 1 || s.LastError != "busy" || len(s.Notes) != 0 {
 			t.Errorf("%+v", s)
 		}
+		w.remove("b")
+		w.pass(time.Second)
+		if s := w.resolver.Status(); s.LastError != "" {
+			t.Errorf("nothing waits: %+v", s)
+		}
+		w.add("apps/v1 ReplicaSet web-2", "b")
+		w.pass(10 * time.Minute)
 		w.set(nil)
 		w.object(apps+"replicasets/other", "")
 		w.add("apps/v1 ReplicaSet other", "c") // does not wait for b
@@ -330,10 +337,14 @@ func TestEndedPods(t *testing.T) {
 		w.add("apps/v1 ReplicaSet web-1", "a")
 		w.add("apps/v1 ReplicaSet web-2", "b")
 		w.pass(time.Second)
+		w.pass(24 * time.Hour) // nothing changes
 		ended := w.journal.ByUID("a")
 		w.remove("a")
+		w.pass(time.Minute)
 		w.add("", "x")
-		w.pass(59 * time.Minute)
+		w.pass(58 * time.Minute)
+		w.add("", "z")
+		w.pass(time.Second)
 		if got := w.chain(ended); got != "replicaset/web-1+ deployment/web+" {
 			t.Errorf("after 59 minutes: %s", got)
 		}

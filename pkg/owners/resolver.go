@@ -105,11 +105,14 @@ func (r *Resolver) look(pods []*journal.Pod, now time.Time) {
 	r.looks++
 	for _, p := range pods {
 		if p.Source == config.ApiserverSource {
-			r.use(controllerOf(p.Object, p.Object.Namespace), now)
+			r.use(controllerOf(p.Object, p.Object.Namespace))
 		}
 	}
 	var unused []*owner
 	for key, o := range r.owners {
+		if o.look == r.looks-1 { // a present pod had it until now
+			o.used = now
+		}
 		switch {
 		case r.present(o):
 		case !o.known, now.Sub(o.used) > r.opts.Retention:
@@ -140,7 +143,7 @@ func (r *Resolver) look(pods []*journal.Pod, now time.Time) {
 func (r *Resolver) present(o *owner) bool { return o.look == r.looks }
 
 // use marks an owner and those above it as used.
-func (r *Resolver) use(next *ref, now time.Time) {
+func (r *Resolver) use(next *ref) {
 	for range maxSteps {
 		if next == nil || next.isNode() {
 			return
@@ -153,7 +156,7 @@ func (r *Resolver) use(next *ref, now time.Time) {
 		if r.present(o) {
 			return
 		}
-		o.look, o.used, next = r.looks, now, o.Up
+		o.look, next = r.looks, o.Up
 	}
 }
 

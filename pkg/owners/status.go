@@ -17,7 +17,7 @@ const maxNotes = 10
 func (r *Resolver) Status() *v1alpha1.OwnersStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := &v1alpha1.OwnersStatus{LastError: r.failing}
+	s := new(v1alpha1.OwnersStatus)
 	notes := make(map[string]bool)
 	for _, o := range r.owners {
 		switch {
@@ -26,6 +26,7 @@ func (r *Resolver) Status() *v1alpha1.OwnersStatus {
 			s.Known++
 		default:
 			s.Waiting++
+			s.LastError = r.failing
 			notes[o.problem], notes[r.kinds[o.kindRef].problem] = true, true
 		}
 	}
