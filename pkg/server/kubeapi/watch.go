@@ -23,7 +23,7 @@ import (
 )
 
 // endWait is the time in which a client must read what was sent before the end of its watch.
-const endWait = time.Second
+const endWait = 10 * time.Second
 
 // watch sends events until the client disconnects, the server stops, or the timeout of the
 // request expires.
@@ -45,7 +45,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
-		respond.Within(w, min(o.timeout, math.MaxInt64-a.Limits.ListTimeout)+a.Limits.ListTimeout)
+		respond.Within(w, min(o.timeout, math.MaxInt64-endWait)+endWait)
 	}
 	cursor := o.resource.watch(a, r, o)
 	defer cursor.Close()

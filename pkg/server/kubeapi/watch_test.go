@@ -123,7 +123,7 @@ func TestAWatchEndsAfterAStandstill(t *testing.T) {
 		j.Append(config.PodUpdate{Op: config.ADD, Source: config.FileSource})
 		serves := handler(j, func(*API) {})
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			serves.ServeHTTP(slow{w, 10 * time.Second}, r)
+			serves.ServeHTTP(slow{w, 5 * time.Second}, r)
 		})}
 		l := testutil.NewPipes()
 		var serving sync.WaitGroup
