@@ -428,10 +428,10 @@ func TestWritesOfTheFile(t *testing.T) {
 			set := fmt.Sprint("set-", i)
 			w.object(apps+"replicasets/"+set, "")
 			w.add("apps/v1 ReplicaSet "+set, set)
-			w.pass(time.Second)
+			w.pass(1100 * time.Millisecond) // no owner comes at the time of a write
 			written = append(written, known())
 		}
-		if written = slices.Compact(written); !slices.Equal(written, []int{1, 10, 20, 30}) {
+		if written = slices.Compact(written); !slices.Equal(written, []int{1, 10, 19, 28}) {
 			t.Errorf("written: %d owners", written)
 		}
 		w.stop()
