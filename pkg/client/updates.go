@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -38,6 +39,8 @@ type Options struct {
 	// NoMirrorPods excludes mirror pods, which a kubelet creates in the apiserver for its
 	// static pods.
 	NoMirrorPods bool
+	// Owners requests the owners of the pods: see the Owners of an update. It requires --owners of the daemon.
+	Owners bool
 	// Instance and Since resume a stream of an earlier run. Use the instance and revision of
 	// the last handled update with a revision.
 	Instance string
@@ -156,6 +159,9 @@ func (s *subscription) query() url.Values {
 	if s.opts.NoMirrorPods {
 		query.Set("mirrorPods", "false")
 	}
+	if s.opts.Owners {
+		query.Set("owners", "true")
+	}
 	if s.since != 0 {
 		set(query, "instance", s.instance)
 		set(query, "since", s.since)
@@ -170,6 +176,11 @@ func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) boo
 	}
 	if n := len(s.parts); n > 0 && s.parts[n-1].Op == u.Op && s.parts[n-1].Source == u.Source {
 		s.parts[n-1].Pods = append(s.parts[n-1].Pods, u.Pods...)
+		if s.parts[n-1].Owners == nil {
+			s.parts[n-1].Owners = u.Owners
+		} else {
+			maps.Copy(s.parts[n-1].Owners, u.Owners)
+		}
 		s.parts[n-1].Revision = u.Revision
 		s.parts[n-1].Restored = s.parts[n-1].Restored || u.Restored
 	} else {

@@ -113,10 +113,13 @@ const (
 	HOUSEKEEPING
 	// BOOKMARK: no pods, a point from which the stream can be resumed.
 	BOOKMARK
+	// OWNERS: unchanged pods whose owners became known or changed. On the stream, it is a RECONCILE for subscribers that request
+	// owners.
+	OWNERS
 )
 
 var operationNames = [...]string{
-	"ADD", "DELETE", "REMOVE", "UPDATE", "RECONCILE", "SET", "SYNC", "PLEG", "HOUSEKEEPING", "BOOKMARK",
+	"ADD", "DELETE", "REMOVE", "UPDATE", "RECONCILE", "SET", "SYNC", "PLEG", "HOUSEKEEPING", "BOOKMARK", "OWNERS",
 }
 
 // String returns the name of the operation in the stream.
@@ -129,12 +132,12 @@ func (o PodOperation) String() string {
 
 // ParseOperation returns the operation of that name.
 func ParseOperation(name string) (PodOperation, error) {
-	for i, n := range operationNames {
+	for i, n := range operationNames[:OWNERS] {
 		if n == name {
 			return PodOperation(i), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown operation %q: expected one of %s", name, strings.Join(operationNames[:], ", "))
+	return 0, fmt.Errorf("unknown operation %q: expected one of %s", name, strings.Join(operationNames[:OWNERS], ", "))
 }
 
 // IsConfig reports whether the merge emits the operation.

@@ -2,10 +2,12 @@ package journal
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -43,6 +45,30 @@ func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 	}
 	for _, source := range order {
 		j.Append(config.PodUpdate{Op: config.SYNC, Source: source, Pods: bySource[source]})
+	}
+}
+
+// RecordOwners appends an OWNERS for each source that has any pods with the UIDs, if a subscriber requests owners or requested
+// them within the last minutes. Without UIDs, it appends one for all pods in any case: at a start, nobody knows what subscribers
+// that resume have got.
+func (j *Journal) RecordOwners(uids ...types.UID) {
+	now := time.Now()
+	j.intake.mu.Lock()
+	defer j.intake.mu.Unlock()
+	if len(uids) == 0 {
+		uids = slices.Sorted(maps.Keys(j.intake.uids.pods))
+	} else if !j.wanted(config.OWNERS, j.intake.head, now) {
+		return
+	}
+	bySource := make(map[string][]*v1.Pod)
+	for _, uid := range uids {
+		for _, p := range j.intake.uids.pods[uid] {
+			bySource[p.Source] = append(bySource[p.Source], p.Merged)
+		}
+	}
+	for _, source := range slices.Sorted(maps.Keys(bySource)) {
+		u := config.PodUpdate{Op: config.OWNERS, Source: source, Pods: bySource[source]}
+		j.commit(j.number([]config.PodUpdate{u}, [][]*Pod{nil}, nil, now))
 	}
 }
 

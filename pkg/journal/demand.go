@@ -22,7 +22,9 @@ type demand struct {
 }
 
 // onDemand reports whether the operation is recorded only while a subscriber requests it.
-func onDemand(op config.PodOperation) bool { return op == config.SYNC || op == config.PLEG }
+func onDemand(op config.PodOperation) bool {
+	return op == config.SYNC || op == config.PLEG || op == config.OWNERS
+}
 
 func (j *Journal) demandLocked(op config.PodOperation) *demand {
 	d := j.demand[op]

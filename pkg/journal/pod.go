@@ -26,8 +26,9 @@ type Pod struct {
 	Revision int64
 	// File is the manifest file of this version, or nil.
 	File *config.File
-	// Fields are the only fields that Object has; nil for all.
+	// Fields are the only fields that Object has, and Whole is the form with all fields; nil for all.
 	Fields *podmask.Mask
+	Whole  *Pod
 	// Memo caches the encodings of the version.
 	*Memo
 
@@ -121,6 +122,7 @@ func (m *masked) of(p *Pod, fields *podmask.Mask) *Pod {
 		maps.DeleteFunc(m.forms, func(_ podmask.Key, form weak.Pointer[Pod]) bool { return form.Value() == nil })
 	}
 	form := p.form(fields, fields.Apply)
+	form.Whole = p
 	if len(m.forms) < maxDerived {
 		if m.forms == nil {
 			m.forms = make(map[podmask.Key]weak.Pointer[Pod])

@@ -118,7 +118,7 @@ func (j *Journal) Resumable(instance string, revision int64, ops Operations) err
 	if err := j.goneLocked(revision); err != nil {
 		return err
 	}
-	for op := config.ADD; op <= config.BOOKMARK; op++ {
+	for op := config.ADD; op <= config.OWNERS; op++ {
 		if d := j.demand[op]; d != nil && ops[op] && revision < d.since {
 			return &CompactedError{ResetUnrecorded, fmt.Sprintf("%s updates after revision %d were not recorded: no subscriber requested them", op, revision)}
 		}

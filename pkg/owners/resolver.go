@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -80,6 +81,7 @@ func New(opts Options) *Resolver {
 // Run reads owners until the context is done, and returns the cause of the context.
 func (r *Resolver) Run(ctx context.Context) error {
 	r.load(ctx)
+	r.opts.Journal.RecordOwners()
 	defer r.save(ctx)
 	for {
 		state := r.opts.Journal.State()
@@ -89,6 +91,9 @@ func (r *Resolver) Run(ctx context.Context) error {
 			r.ask(ctx, o)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
+			}
+			if uids := r.below(state.Pods, o); len(uids) > 0 {
+				r.opts.Journal.RecordOwners(uids...)
 			}
 			continue
 		}
@@ -158,6 +163,34 @@ func (r *Resolver) use(next *ref) {
 		}
 		o.look, next = r.looks, o.Up
 	}
+}
+
+// below returns the UIDs of the pods below an owner, if it is known now.
+func (r *Resolver) below(pods []*journal.Pod, of *owner) (uids []types.UID) {
+	if !of.known {
+		return nil
+	}
+	for _, p := range pods {
+		if p.Source != config.ApiserverSource {
+			continue
+		}
+		next := controllerOf(p.Object, p.Object.Namespace)
+		for range maxSteps {
+			if next == nil {
+				break
+			}
+			if *next == of.ref {
+				uids = append(uids, p.Object.UID)
+				break
+			}
+			if o := r.owners[*next]; o != nil {
+				next = o.Up
+			} else {
+				next = nil
+			}
+		}
+	}
+	return uids
 }
 
 // next returns the owner to ask for: one that was not asked for, or the one that was not asked for the longest. If there is none,

@@ -43,6 +43,8 @@ type Options struct {
 	Runtime func() v1alpha1.RuntimePods
 	// Lookup answers /v1alpha1/lookup; nil for none.
 	Lookup *lookup.Lookup
+	// Owners returns the owners of a pod, from its controller to the top; nil if they are not resolved.
+	Owners func(*journal.Pod) []v1alpha1.Owner
 	// History returns the changes on disk, oldest first; nil without a state directory. See
 	// history.Read.
 	History func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error]
@@ -82,7 +84,7 @@ func New(opts Options) *Server {
 	limits := conn.NewLimiter(opts.Limits, m.limited)
 	b := backend.New(gate, limits, opts.Status, m.frames, m.denials)
 	b.Runtime, b.Lookup, b.History = opts.Runtime, opts.Lookup, opts.History
-	b.Resync, b.Release = opts.Resync, opts.Release
+	b.Resync, b.Release, b.Owners = opts.Resync, opts.Release, opts.Owners
 	return &Server{
 		opts: opts, gate: gate, metrics: m, limits: limits, rest: rest.New(b, opts.Version), kubeapi: kubeapi.New(b), rpc: rpc.New(b),
 	}

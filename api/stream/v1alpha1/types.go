@@ -57,6 +57,9 @@ type Update struct {
 	// Pods are complete v1.Pod objects with apiVersion and kind. In a PLEG or HOUSEKEEPING,
 	// a pod that is in no source has only namespace, name and UID.
 	Pods []*v1.Pod `json:"pods,omitempty"`
+	// Owners are the owners of the pods, by the UID of the pod, if the subscriber requests them: from the controller of the pod
+	// to the top. What is not known yet comes later, as a RECONCILE. A pod without a controller is missing.
+	Owners map[string][]Owner `json:"owners,omitempty"`
 }
 
 // SourceState is the state of a source in a BOOKMARK.

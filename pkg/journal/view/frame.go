@@ -1,7 +1,11 @@
 package view
 
 import (
+	"cmp"
+	"iter"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -43,6 +47,8 @@ type Frame struct {
 	Bookmark *journal.Bookmark
 	// Event is set in a PLEG.
 	Event *v1alpha1.Event
+	// Owners returns the owners of a pod; nil if the subscriber does not request them.
+	Owners func(*journal.Pod) []v1alpha1.Owner
 	// Memo caches the encodings of the frame.
 	journal.Memo
 
@@ -67,6 +73,20 @@ func (f *Frame) fits(p *journal.Pod) bool { return fits(len(f.Pods), f.size, p) 
 func (f *Frame) add(p *journal.Pod) {
 	f.Pods = append(f.Pods, p)
 	f.size += p.Size()
+}
+
+// OwnersOfPods returns the owners of the frame's pods that have any, by the UID of the pod.
+func (f *Frame) OwnersOfPods() iter.Seq2[types.UID, []v1alpha1.Owner] {
+	return func(yield func(types.UID, []v1alpha1.Owner) bool) {
+		if f.Owners == nil {
+			return
+		}
+		for _, p := range f.Pods {
+			if owners := f.Owners(cmp.Or(p.Whole, p)); len(owners) > 0 && !yield(p.Object.UID, owners) {
+				return
+			}
+		}
+	}
 }
 
 // pieces returns the frames of batches that are one update. All except the last continue,

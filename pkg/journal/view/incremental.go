@@ -29,7 +29,7 @@ func (v *incremental) present(pods []*journal.Pod, last bool) (*Frame, int) {
 	if v.open != "" && v.open != source {
 		return v.close(), 0
 	}
-	f := &Frame{Instance: v.instance, Op: config.ADD, Source: source, Restored: v.sources.Restored(source)}
+	f := &Frame{Instance: v.instance, Op: config.ADD, Source: source, Restored: v.sources.Restored(source), Owners: v.owners}
 	n := slices.IndexFunc(pods, func(p *journal.Pod) bool { return p.Source != source })
 	ends := last || n >= 0 // otherwise, more pods of the source may follow
 	if n < 0 {
@@ -73,7 +73,7 @@ func (v *incremental) frames(set *journal.Set) []*Frame {
 		for _, u := range set.Updates {
 			frames = append(frames, v.update(u)...)
 		}
-		return frames
+		return v.owned(frames...)
 	})
 }
 

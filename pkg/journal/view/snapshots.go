@@ -27,7 +27,7 @@ func (v *snapshots) present(pods []*journal.Pod, last bool) (*Frame, int) {
 	if !v.open {
 		return nil, len(pods)
 	}
-	f := &Frame{Instance: v.instance, Op: config.SET, Source: config.AllSource, Continues: true}
+	f := &Frame{Instance: v.instance, Op: config.SET, Source: config.AllSource, Continues: true, Owners: v.owners}
 	taken := v.lens.fill(f, pods)
 	f.Restored = anyRestored(f.Pods, v.sources)
 	if last && taken == len(pods) {
@@ -54,9 +54,9 @@ func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
 func (v *snapshots) frames(set *journal.Set) []*Frame {
 	return memoized(set, v.key, func() []*Frame {
 		if len(set.Updates) > 0 && !set.Updates[0].Op.IsConfig() {
-			return v.update(set.Updates[0])
+			return v.owned(v.update(set.Updates[0])...)
 		}
-		return v.set(set)
+		return v.owned(v.set(set)...)
 	})
 }
 

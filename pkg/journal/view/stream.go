@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"unique"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -46,6 +47,9 @@ type StreamOptions struct {
 	// Ops are the requested operations; nil means DefaultOperations of the mode. BOOKMARK
 	// is always sent.
 	Ops journal.Operations
+	// Owners returns the owners of a pod, which frames then have too: from its controller to the top. A change of them is a
+	// RECONCILE. nil for a subscriber that does not request them.
+	Owners func(*journal.Pod) []v1alpha1.Owner
 }
 
 // DefaultOperations are the operations of a subscriber that requests none: the config
@@ -72,8 +76,12 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	if opts.Ops == nil {
 		opts.Ops = DefaultOperations(opts.Mode)
 	}
+	if opts.Owners != nil {
+		opts.Ops = maps.Clone(opts.Ops)
+		opts.Ops[config.OWNERS] = true
+	}
 	c := newCursor(j, string(opts.Mode), opts.Ops, opts.Options)
-	common := stream{journal: j, lens: lens{selector: opts.Selector, fields: opts.Fields}, ops: opts.Ops, mode: opts.Mode}
+	common := stream{journal: j, lens: lens{selector: opts.Selector, fields: opts.Fields}, ops: opts.Ops, mode: opts.Mode, owners: opts.Owners}
 	common.show(opts.scope.granted())
 	if opts.Mode == IncrementalMode {
 		c.view = &incremental{stream: common}
@@ -99,6 +107,7 @@ type stream struct {
 	lens     lens
 	ops      journal.Operations
 	mode     Mode
+	owners   func(*journal.Pod) []v1alpha1.Owner
 	key      unique.Handle[streamKey]
 }
 
@@ -129,10 +138,26 @@ func (s *stream) delivered(*Frame) {}
 // behind: the subscriber gets a reset.
 func (s *stream) behind(error) error { return nil }
 
+// owned returns the frames with the owners of their pods, if the subscriber requests them. The frames are new.
+func (s *stream) owned(frames ...*Frame) []*Frame {
+	if s.owners == nil {
+		return frames
+	}
+	for _, f := range frames {
+		if f == nil {
+			continue
+		}
+		if f.Owners = s.owners; f.Op == config.OWNERS {
+			f.Op = config.RECONCILE
+		}
+	}
+	return frames
+}
+
 // streamKey is the key of a stream's frames in the memo of a set.
 type streamKey struct {
 	mode Mode
-	ops  [config.BOOKMARK + 1]bool
+	ops  [config.OWNERS + 1]bool
 	lens lensKey
 }
 

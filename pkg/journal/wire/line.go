@@ -43,6 +43,12 @@ func encodeHeader(f *view.Frame) ([]byte, error) {
 	if b := f.Bookmark; b != nil {
 		u.Ready, u.Sources = &b.Ready, b.Sources
 	}
+	for uid, owners := range f.OwnersOfPods() {
+		if u.Owners == nil {
+			u.Owners = make(map[string][]v1alpha1.Owner)
+		}
+		u.Owners[string(uid)] = owners
+	}
 	data, err := json.Marshal(&u)
 	if err != nil {
 		return nil, fmt.Errorf("encoding update %d: %w", f.Revision, err)

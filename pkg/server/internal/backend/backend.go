@@ -17,6 +17,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
@@ -32,6 +33,7 @@ type Backend struct {
 	Status  func() v1alpha1.Status
 	Runtime func() v1alpha1.RuntimePods
 	Lookup  *lookup.Lookup
+	Owners  func(*journal.Pod) []v1alpha1.Owner
 	History func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error]
 	Resync  func(ctx context.Context, namespace, name string) error
 	Release func(ctx context.Context, source string, most *int) error
@@ -52,6 +54,9 @@ func New(gate *view.Gate, limits *conn.Limiter, status func() v1alpha1.Status, f
 		denied: NewLines(), statuses: newAnswers(), historyReads: make(chan struct{}, maxHistoryReads),
 	}
 }
+
+// ErrNoOwners is the answer to a subscriber that requests owners.
+var ErrNoOwners = errors.New("parameter \"owners\": podconfigd does not know the owners of pods: start it with --owners")
 
 // ErrNoLookup is the answer of a server without lookups.
 var ErrNoLookup = errors.New("this server answers no lookups")

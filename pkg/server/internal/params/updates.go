@@ -19,13 +19,13 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
-// ParseUpdates parses the query of /v1alpha1/updates.
-func ParseUpdates(raw string) (view.StreamOptions, error) {
-	var opts view.StreamOptions
-	q, err := parseQuery(raw, "mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods", "fields")
+// ParseUpdates parses the query of /v1alpha1/updates. owners is true if it requests the owners of the pods.
+func ParseUpdates(raw string) (opts view.StreamOptions, owners bool, err error) {
+	q, err := parseQuery(raw, "mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods", "fields", "owners")
 	if err != nil {
-		return opts, err
+		return opts, false, err
 	}
+	owners = q.bool("owners", false)
 	opts.Instance = q.values["instance"]
 	opts.Mode, err = view.ParseMode(q.values["mode"])
 	q.Add("mode", err)
@@ -43,7 +43,7 @@ func ParseUpdates(raw string) (view.StreamOptions, error) {
 	opts.Selector = q.selector(q.values["source"], q.values["labelSelector"], q.values["fieldSelector"])
 	opts.Selector.Namespace, opts.Selector.NoMirrorPods = q.values["namespace"], !q.bool("mirrorPods", true)
 	q.checkUpdates(&opts)
-	return opts, q.Err()
+	return opts, owners, q.Err()
 }
 
 // Pods is a request for /pods.

@@ -20,7 +20,7 @@ func FuzzParseUpdates(f *testing.F) {
 		f.Add(query)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		opts, err := ParseUpdates(query)
+		opts, _, err := ParseUpdates(query)
 		if err != nil {
 			if err.Error() == "" {
 				t.Error("refused without a reason")

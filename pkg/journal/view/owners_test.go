@@ -1,0 +1,90 @@
+package view
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+)
+
+// Subscribers that request owners get a RECONCILE when they change, in all modes. Nobody else gets anything.
+func TestOwners(t *testing.T) {
+	known := map[types.UID]string{}
+	of := func(p *journal.Pod) []v1alpha1.Owner {
+		if name := known[p.Object.UID]; name != "" && p.Fields == nil {
+			return []v1alpha1.Owner{{Kind: "Deployment", Name: name}}
+		}
+		return nil
+	}
+	shown := func(f *Frame) (all string) {
+		for uid, owners := range f.OwnersOfPods() {
+			all += string(uid) + "=" + owners[0].Name + " "
+		}
+		return all
+	}
+	j := newJournal(journal.Options{})
+	j.Append(update(config.ADD, "a=1", "b=1"))
+	without := j.watch(StreamOptions{})
+	all := j.watch(StreamOptions{Owners: of})
+	some := j.watch(StreamOptions{Owners: of, Options: Options{Selector: Selector{Namespace: "default"}, Fields: mask(t, "status.phase")}})
+	sets := j.watch(StreamOptions{Owners: of, Mode: SnapshotMode})
+	updates := j.watch(StreamOptions{Owners: of, Mode: SnapshotAndUpdatesMode})
+	for _, c := range []*testCursor{without, all, some, sets, updates} {
+		c.drain()
+	}
+	uid := pod("a").UID
+	known[uid] = "shop"
+	j.RecordOwners(uid)
+	if frames := without.drain(); len(frames) > 1 || len(frames) == 1 && frames[0].Op != config.BOOKMARK {
+		t.Errorf("without owners: got %s", show(j, frames))
+	}
+	for name, c := range map[string]*testCursor{"all": all, "some": some, "sets": sets, "updates": updates} {
+		frames := c.drain()
+		if len(frames) != 1 || frames[0].Op != config.RECONCILE || shown(frames[0]) != string(uid)+"=shop " {
+			t.Errorf("%s: got %s", name, show(j, frames))
+		}
+	}
+	revision := j.Revision()
+
+	// A change comes with the owners, too. A pod that is gone does not come again.
+	j.Append(update(config.UPDATE, "a=2"))
+	if frames := all.drain(); len(frames) != 1 || frames[0].Op != config.UPDATE || shown(frames[0]) != string(uid)+"=shop " {
+		t.Errorf("after an update: got %s", show(j, frames))
+	}
+	j.Append(update(config.REMOVE, "a=2"))
+	all.drain()
+	j.RecordOwners(uid)
+	j.RecordOwners("unknown")
+	if frames := all.drain(); len(frames) > 1 || len(frames) == 1 && frames[0].Op != config.BOOKMARK {
+		t.Errorf("after the removal: got %s", show(j, frames))
+	}
+
+	// A subscriber resumes. At a start, all pods come.
+	resumed := j.watch(StreamOptions{Owners: of, Since: &revision})
+	if frames := resumed.drain(); frames[0].Op != config.UPDATE {
+		t.Errorf("after a resume: got %s", show(j, frames))
+	}
+	for _, c := range []*testCursor{all, some, sets, updates, resumed} {
+		c.Close()
+	}
+	j.RecordOwners()
+	j.RecordOwners()
+	late := j.watch(StreamOptions{Owners: of, Since: &revision})
+	frames := late.drain()
+	if last := frames[len(frames)-1]; last.Op != config.RECONCILE || len(last.Pods) != 1 || last.Pods[0].Object.Name != "b" {
+		t.Errorf("after a start: got %s", show(j, frames))
+	}
+}
+
+func mask(t *testing.T, paths ...string) *podmask.Mask {
+	t.Helper()
+	m, err := podmask.Parse(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
