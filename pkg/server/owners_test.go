@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -44,6 +45,17 @@ func TestOwnersOnTheStream(t *testing.T) {
 	}
 	if u := d.read(t, "").expect(t, v1alpha1.OpAdd, "db", "web"); u.Owners != nil {
 		t.Errorf("not requested: got %+v", u.Owners)
+	}
+	stream, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).Watch(t.Context(), &podconfigd.WatchRequest{Owners: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	message, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := message.GetOwners()[string(web.UID)].GetOwners(); len(got) != 1 || got[0].GetName() != "shop" || got[0].GetLabels()["team"] != "a" {
+		t.Errorf("over gRPC: got %+v", message.GetOwners())
 	}
 
 	code, body := serveJournal(t, journal.Options{}).get(t, "/v1alpha1/updates?owners=true")

@@ -270,7 +270,10 @@ type WatchRequest struct {
 	// fields in JSON, as in status.podIPs, and go into the elements of lists, as in
 	// spec.containers.image. metadata.labels['app'] selects a key of a map. Changes of other
 	// fields send nothing. metadata.name, metadata.namespace and metadata.uid are always sent.
-	Fields        *fieldmaskpb.FieldMask `protobuf:"bytes,6,opt,name=fields,proto3" json:"fields,omitempty"`
+	Fields *fieldmaskpb.FieldMask `protobuf:"bytes,6,opt,name=fields,proto3" json:"fields,omitempty"`
+	// owners requests the owners of the pods. A change of them is a RECONCILE, in all modes. It
+	// requires --owners of the daemon.
+	Owners        bool `protobuf:"varint,7,opt,name=owners,proto3" json:"owners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -347,6 +350,13 @@ func (x *WatchRequest) GetFields() *fieldmaskpb.FieldMask {
 	return nil
 }
 
+func (x *WatchRequest) GetOwners() bool {
+	if x != nil {
+		return x.Owners
+	}
+	return false
+}
+
 // WatchResponse is one update, or one frame of a split update.
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -378,7 +388,10 @@ type WatchResponse struct {
 	// HOUSEKEEPING, a pod that is in no source has only namespace, name and UID.
 	Pods [][]byte `protobuf:"bytes,12,rep,name=pods,proto3" json:"pods,omitempty"`
 	// event is set for PLEG.
-	Event         *Event `protobuf:"bytes,13,opt,name=event,proto3" json:"event,omitempty"`
+	Event *Event `protobuf:"bytes,13,opt,name=event,proto3" json:"event,omitempty"`
+	// owners are the owners of the pods, by the UID of the pod, if they are requested. What is not
+	// known yet comes later, as a RECONCILE. A pod without a controller is missing.
+	Owners        map[string]*Owners `protobuf:"bytes,14,rep,name=owners,proto3" json:"owners,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,6 +517,58 @@ func (x *WatchResponse) GetEvent() *Event {
 	return nil
 }
 
+func (x *WatchResponse) GetOwners() map[string]*Owners {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
+// Owners are the owners of a pod, from its controller to the top.
+type Owners struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Owners        []*Owner               `protobuf:"bytes,1,rep,name=owners,proto3" json:"owners,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Owners) Reset() {
+	*x = Owners{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Owners) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Owners) ProtoMessage() {}
+
+func (x *Owners) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Owners.ProtoReflect.Descriptor instead.
+func (*Owners) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Owners) GetOwners() []*Owner {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
 // Event is an event of the container runtime.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -523,7 +588,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +600,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +613,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{3}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Event) GetType() string {
@@ -599,7 +664,7 @@ type Bookmark struct {
 
 func (x *Bookmark) Reset() {
 	*x = Bookmark{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +676,7 @@ func (x *Bookmark) String() string {
 func (*Bookmark) ProtoMessage() {}
 
 func (x *Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +689,7 @@ func (x *Bookmark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bookmark.ProtoReflect.Descriptor instead.
 func (*Bookmark) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{4}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Bookmark) GetReady() bool {
@@ -655,7 +720,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +732,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +745,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{5}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SourceState) GetSeen() bool {
@@ -709,7 +774,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +786,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +799,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{6}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListRequest) GetSelector() *PodSelector {
@@ -766,7 +831,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +843,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +856,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{7}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListResponse) GetInstance() string {
@@ -857,7 +922,7 @@ type LookupRequest struct {
 
 func (x *LookupRequest) Reset() {
 	*x = LookupRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +934,7 @@ func (x *LookupRequest) String() string {
 func (*LookupRequest) ProtoMessage() {}
 
 func (x *LookupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +947,7 @@ func (x *LookupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupRequest.ProtoReflect.Descriptor instead.
 func (*LookupRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{8}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LookupRequest) GetTarget() isLookupRequest_Target {
@@ -1132,7 +1197,7 @@ type LookupResponse struct {
 
 func (x *LookupResponse) Reset() {
 	*x = LookupResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1209,7 @@ func (x *LookupResponse) String() string {
 func (*LookupResponse) ProtoMessage() {}
 
 func (x *LookupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1222,7 @@ func (x *LookupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupResponse.ProtoReflect.Descriptor instead.
 func (*LookupResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{9}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LookupResponse) GetInstance() string {
@@ -1201,7 +1266,7 @@ type LookupHost struct {
 
 func (x *LookupHost) Reset() {
 	*x = LookupHost{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1278,7 @@ func (x *LookupHost) String() string {
 func (*LookupHost) ProtoMessage() {}
 
 func (x *LookupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1291,7 @@ func (x *LookupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupHost.ProtoReflect.Descriptor instead.
 func (*LookupHost) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LookupHost) GetNamespace() string {
@@ -1286,7 +1351,7 @@ type LookupPod struct {
 
 func (x *LookupPod) Reset() {
 	*x = LookupPod{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1363,7 @@ func (x *LookupPod) String() string {
 func (*LookupPod) ProtoMessage() {}
 
 func (x *LookupPod) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1376,7 @@ func (x *LookupPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupPod.ProtoReflect.Descriptor instead.
 func (*LookupPod) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LookupPod) GetNamespace() string {
@@ -1444,7 +1509,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1521,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1534,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Owner) GetApiVersion() string {
@@ -1549,7 +1614,7 @@ type LookupContainer struct {
 
 func (x *LookupContainer) Reset() {
 	*x = LookupContainer{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1626,7 @@ func (x *LookupContainer) String() string {
 func (*LookupContainer) ProtoMessage() {}
 
 func (x *LookupContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1639,7 @@ func (x *LookupContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupContainer.ProtoReflect.Descriptor instead.
 func (*LookupContainer) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LookupContainer) GetId() string {
@@ -1708,7 +1773,7 @@ type LookupStreamRequest struct {
 
 func (x *LookupStreamRequest) Reset() {
 	*x = LookupStreamRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +1785,7 @@ func (x *LookupStreamRequest) String() string {
 func (*LookupStreamRequest) ProtoMessage() {}
 
 func (x *LookupStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +1798,7 @@ func (x *LookupStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupStreamRequest.ProtoReflect.Descriptor instead.
 func (*LookupStreamRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LookupStreamRequest) GetId() uint64 {
@@ -1765,7 +1830,7 @@ type LookupStreamResponse struct {
 
 func (x *LookupStreamResponse) Reset() {
 	*x = LookupStreamResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1842,7 @@ func (x *LookupStreamResponse) String() string {
 func (*LookupStreamResponse) ProtoMessage() {}
 
 func (x *LookupStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1855,7 @@ func (x *LookupStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupStreamResponse.ProtoReflect.Descriptor instead.
 func (*LookupStreamResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LookupStreamResponse) GetId() uint64 {
@@ -1853,7 +1918,7 @@ type LookupError struct {
 
 func (x *LookupError) Reset() {
 	*x = LookupError{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1930,7 @@ func (x *LookupError) String() string {
 func (*LookupError) ProtoMessage() {}
 
 func (x *LookupError) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1943,7 @@ func (x *LookupError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupError.ProtoReflect.Descriptor instead.
 func (*LookupError) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LookupError) GetCode() int32 {
@@ -1923,7 +1988,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2000,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2013,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *HistoryRequest) GetSince() *timestamppb.Timestamp {
@@ -2019,7 +2084,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2096,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2109,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HistoryResponse) GetRecords() []*HistoryRecord {
@@ -2098,7 +2163,7 @@ type HistoryRecord struct {
 
 func (x *HistoryRecord) Reset() {
 	*x = HistoryRecord{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2175,7 @@ func (x *HistoryRecord) String() string {
 func (*HistoryRecord) ProtoMessage() {}
 
 func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2188,7 @@ func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRecord.ProtoReflect.Descriptor instead.
 func (*HistoryRecord) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HistoryRecord) GetTime() *timestamppb.Timestamp {
@@ -2238,7 +2303,7 @@ type HistoryFile struct {
 
 func (x *HistoryFile) Reset() {
 	*x = HistoryFile{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2315,7 @@ func (x *HistoryFile) String() string {
 func (*HistoryFile) ProtoMessage() {}
 
 func (x *HistoryFile) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,7 +2328,7 @@ func (x *HistoryFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryFile.ProtoReflect.Descriptor instead.
 func (*HistoryFile) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HistoryFile) GetPath() string {
@@ -2305,7 +2370,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2382,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2395,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResyncRequest) GetNamespace() string {
@@ -2356,7 +2421,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2433,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2446,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
 }
 
 // ReleaseRequest names a source: file, http, api, file:NAME or http:NAME.
@@ -2397,7 +2462,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2474,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2487,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleaseRequest) GetSource() string {
@@ -2448,7 +2513,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2525,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2538,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
 }
 
 // StatusRequest is empty.
@@ -2485,7 +2550,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2562,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2575,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
 }
 
 // StatusResponse is the object of /v1alpha1/status. The field names are those of Status in
@@ -2550,7 +2615,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2627,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2640,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StatusResponse) GetInstance() string {
@@ -2707,7 +2772,7 @@ type KubeletStatus struct {
 
 func (x *KubeletStatus) Reset() {
 	*x = KubeletStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2784,7 @@ func (x *KubeletStatus) String() string {
 func (*KubeletStatus) ProtoMessage() {}
 
 func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2797,7 @@ func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletStatus.ProtoReflect.Descriptor instead.
 func (*KubeletStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KubeletStatus) GetVersion() string {
@@ -2807,7 +2872,7 @@ type KubeletPodsAPI struct {
 
 func (x *KubeletPodsAPI) Reset() {
 	*x = KubeletPodsAPI{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2884,7 @@ func (x *KubeletPodsAPI) String() string {
 func (*KubeletPodsAPI) ProtoMessage() {}
 
 func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2897,7 @@ func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletPodsAPI.ProtoReflect.Descriptor instead.
 func (*KubeletPodsAPI) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KubeletPodsAPI) GetSocket() string {
@@ -2914,7 +2979,7 @@ type MirrorStatus struct {
 
 func (x *MirrorStatus) Reset() {
 	*x = MirrorStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2926,7 +2991,7 @@ func (x *MirrorStatus) String() string {
 func (*MirrorStatus) ProtoMessage() {}
 
 func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2939,7 +3004,7 @@ func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStatus.ProtoReflect.Descriptor instead.
 func (*MirrorStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MirrorStatus) GetStaticPods() int32 {
@@ -2997,7 +3062,7 @@ type MirrorStop struct {
 
 func (x *MirrorStop) Reset() {
 	*x = MirrorStop{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3009,7 +3074,7 @@ func (x *MirrorStop) String() string {
 func (*MirrorStop) ProtoMessage() {}
 
 func (x *MirrorStop) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3022,7 +3087,7 @@ func (x *MirrorStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStop.ProtoReflect.Descriptor instead.
 func (*MirrorStop) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MirrorStop) GetReason() string {
@@ -3060,7 +3125,7 @@ type MirrorProblem struct {
 
 func (x *MirrorProblem) Reset() {
 	*x = MirrorProblem{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3137,7 @@ func (x *MirrorProblem) String() string {
 func (*MirrorProblem) ProtoMessage() {}
 
 func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3150,7 @@ func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorProblem.ProtoReflect.Descriptor instead.
 func (*MirrorProblem) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MirrorProblem) GetNamespace() string {
@@ -3137,7 +3202,7 @@ type OwnersStatus struct {
 
 func (x *OwnersStatus) Reset() {
 	*x = OwnersStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3214,7 @@ func (x *OwnersStatus) String() string {
 func (*OwnersStatus) ProtoMessage() {}
 
 func (x *OwnersStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3227,7 @@ func (x *OwnersStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnersStatus.ProtoReflect.Descriptor instead.
 func (*OwnersStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *OwnersStatus) GetKnown() int32 {
@@ -3218,7 +3283,7 @@ type StateStatus struct {
 
 func (x *StateStatus) Reset() {
 	*x = StateStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3230,7 +3295,7 @@ func (x *StateStatus) String() string {
 func (*StateStatus) ProtoMessage() {}
 
 func (x *StateStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3243,7 +3308,7 @@ func (x *StateStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
 func (*StateStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StateStatus) GetDir() string {
@@ -3332,7 +3397,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3409,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3422,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -3524,7 +3589,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3536,7 +3601,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3549,7 +3614,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -3660,7 +3725,7 @@ type HeldSet struct {
 
 func (x *HeldSet) Reset() {
 	*x = HeldSet{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3672,7 +3737,7 @@ func (x *HeldSet) String() string {
 func (*HeldSet) ProtoMessage() {}
 
 func (x *HeldSet) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3685,7 +3750,7 @@ func (x *HeldSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSet.ProtoReflect.Descriptor instead.
 func (*HeldSet) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HeldSet) GetRemoves() int32 {
@@ -3743,7 +3808,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3755,7 +3820,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3768,7 +3833,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -3844,7 +3909,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3856,7 +3921,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3869,7 +3934,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -3923,7 +3988,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3935,7 +4000,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3948,7 +4013,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -4030,7 +4095,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4107,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4120,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{40}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Manifest) GetPath() string {
@@ -4141,7 +4206,7 @@ type ManifestFault struct {
 
 func (x *ManifestFault) Reset() {
 	*x = ManifestFault{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4153,7 +4218,7 @@ func (x *ManifestFault) String() string {
 func (*ManifestFault) ProtoMessage() {}
 
 func (x *ManifestFault) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4166,7 +4231,7 @@ func (x *ManifestFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestFault.ProtoReflect.Descriptor instead.
 func (*ManifestFault) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{41}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ManifestFault) GetLine() int32 {
@@ -4216,7 +4281,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4228,7 +4293,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4241,7 +4306,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{42}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -4331,15 +4396,16 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12%\n" +
 	"\x0elabel_selector\x18\x03 \x01(\tR\rlabelSelector\x12%\n" +
 	"\x0efield_selector\x18\x04 \x01(\tR\rfieldSelector\x12$\n" +
-	"\x0eno_mirror_pods\x18\x05 \x01(\bR\fnoMirrorPods\"\xa2\x02\n" +
+	"\x0eno_mirror_pods\x18\x05 \x01(\bR\fnoMirrorPods\"\xba\x02\n" +
 	"\fWatchRequest\x12-\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x19.podconfigd.v1alpha1.ModeR\x04mode\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x19\n" +
 	"\x05since\x18\x03 \x01(\x03H\x00R\x05since\x88\x01\x01\x120\n" +
 	"\x03ops\x18\x04 \x03(\x0e2\x1e.podconfigd.v1alpha1.OperationR\x03ops\x12<\n" +
 	"\bselector\x18\x05 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselector\x122\n" +
-	"\x06fields\x18\x06 \x01(\v2\x1a.google.protobuf.FieldMaskR\x06fieldsB\b\n" +
-	"\x06_since\"\xde\x03\n" +
+	"\x06fields\x18\x06 \x01(\v2\x1a.google.protobuf.FieldMaskR\x06fields\x12\x16\n" +
+	"\x06owners\x18\a \x01(\bR\x06ownersB\b\n" +
+	"\x06_since\"\xfe\x04\n" +
 	"\rWatchResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12.\n" +
@@ -4354,7 +4420,13 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	" \x01(\tR\amessage\x129\n" +
 	"\bbookmark\x18\v \x01(\v2\x1d.podconfigd.v1alpha1.BookmarkR\bbookmark\x12\x12\n" +
 	"\x04pods\x18\f \x03(\fR\x04pods\x120\n" +
-	"\x05event\x18\r \x01(\v2\x1a.podconfigd.v1alpha1.EventR\x05event\"\xa5\x01\n" +
+	"\x05event\x18\r \x01(\v2\x1a.podconfigd.v1alpha1.EventR\x05event\x12F\n" +
+	"\x06owners\x18\x0e \x03(\v2..podconfigd.v1alpha1.WatchResponse.OwnersEntryR\x06owners\x1aV\n" +
+	"\vOwnersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.podconfigd.v1alpha1.OwnersR\x05value:\x028\x01\"<\n" +
+	"\x06Owners\x122\n" +
+	"\x06owners\x18\x01 \x03(\v2\x1a.podconfigd.v1alpha1.OwnerR\x06owners\"\xa5\x01\n" +
 	"\x05Event\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x17\n" +
 	"\apod_uid\x18\x02 \x01(\tR\x06podUID\x12!\n" +
@@ -4747,154 +4819,159 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
 	(*PodSelector)(nil),           // 2: podconfigd.v1alpha1.PodSelector
 	(*WatchRequest)(nil),          // 3: podconfigd.v1alpha1.WatchRequest
 	(*WatchResponse)(nil),         // 4: podconfigd.v1alpha1.WatchResponse
-	(*Event)(nil),                 // 5: podconfigd.v1alpha1.Event
-	(*Bookmark)(nil),              // 6: podconfigd.v1alpha1.Bookmark
-	(*SourceState)(nil),           // 7: podconfigd.v1alpha1.SourceState
-	(*ListRequest)(nil),           // 8: podconfigd.v1alpha1.ListRequest
-	(*ListResponse)(nil),          // 9: podconfigd.v1alpha1.ListResponse
-	(*LookupRequest)(nil),         // 10: podconfigd.v1alpha1.LookupRequest
-	(*LookupResponse)(nil),        // 11: podconfigd.v1alpha1.LookupResponse
-	(*LookupHost)(nil),            // 12: podconfigd.v1alpha1.LookupHost
-	(*LookupPod)(nil),             // 13: podconfigd.v1alpha1.LookupPod
-	(*Owner)(nil),                 // 14: podconfigd.v1alpha1.Owner
-	(*LookupContainer)(nil),       // 15: podconfigd.v1alpha1.LookupContainer
-	(*LookupStreamRequest)(nil),   // 16: podconfigd.v1alpha1.LookupStreamRequest
-	(*LookupStreamResponse)(nil),  // 17: podconfigd.v1alpha1.LookupStreamResponse
-	(*LookupError)(nil),           // 18: podconfigd.v1alpha1.LookupError
-	(*HistoryRequest)(nil),        // 19: podconfigd.v1alpha1.HistoryRequest
-	(*HistoryResponse)(nil),       // 20: podconfigd.v1alpha1.HistoryResponse
-	(*HistoryRecord)(nil),         // 21: podconfigd.v1alpha1.HistoryRecord
-	(*HistoryFile)(nil),           // 22: podconfigd.v1alpha1.HistoryFile
-	(*ResyncRequest)(nil),         // 23: podconfigd.v1alpha1.ResyncRequest
-	(*ResyncResponse)(nil),        // 24: podconfigd.v1alpha1.ResyncResponse
-	(*ReleaseRequest)(nil),        // 25: podconfigd.v1alpha1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 26: podconfigd.v1alpha1.ReleaseResponse
-	(*StatusRequest)(nil),         // 27: podconfigd.v1alpha1.StatusRequest
-	(*StatusResponse)(nil),        // 28: podconfigd.v1alpha1.StatusResponse
-	(*KubeletStatus)(nil),         // 29: podconfigd.v1alpha1.KubeletStatus
-	(*KubeletPodsAPI)(nil),        // 30: podconfigd.v1alpha1.KubeletPodsAPI
-	(*MirrorStatus)(nil),          // 31: podconfigd.v1alpha1.MirrorStatus
-	(*MirrorStop)(nil),            // 32: podconfigd.v1alpha1.MirrorStop
-	(*MirrorProblem)(nil),         // 33: podconfigd.v1alpha1.MirrorProblem
-	(*OwnersStatus)(nil),          // 34: podconfigd.v1alpha1.OwnersStatus
-	(*StateStatus)(nil),           // 35: podconfigd.v1alpha1.StateStatus
-	(*RuntimeStatus)(nil),         // 36: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 37: podconfigd.v1alpha1.SourceStatus
-	(*HeldSet)(nil),               // 38: podconfigd.v1alpha1.HeldSet
-	(*FileStatus)(nil),            // 39: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 40: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 41: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 42: podconfigd.v1alpha1.Manifest
-	(*ManifestFault)(nil),         // 43: podconfigd.v1alpha1.ManifestFault
-	(*Subscriber)(nil),            // 44: podconfigd.v1alpha1.Subscriber
-	nil,                           // 45: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 46: podconfigd.v1alpha1.LookupPod.LabelsEntry
-	nil,                           // 47: podconfigd.v1alpha1.Owner.LabelsEntry
-	nil,                           // 48: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 49: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 50: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*fieldmaskpb.FieldMask)(nil), // 51: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil), // 52: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 53: google.protobuf.Duration
+	(*Owners)(nil),                // 5: podconfigd.v1alpha1.Owners
+	(*Event)(nil),                 // 6: podconfigd.v1alpha1.Event
+	(*Bookmark)(nil),              // 7: podconfigd.v1alpha1.Bookmark
+	(*SourceState)(nil),           // 8: podconfigd.v1alpha1.SourceState
+	(*ListRequest)(nil),           // 9: podconfigd.v1alpha1.ListRequest
+	(*ListResponse)(nil),          // 10: podconfigd.v1alpha1.ListResponse
+	(*LookupRequest)(nil),         // 11: podconfigd.v1alpha1.LookupRequest
+	(*LookupResponse)(nil),        // 12: podconfigd.v1alpha1.LookupResponse
+	(*LookupHost)(nil),            // 13: podconfigd.v1alpha1.LookupHost
+	(*LookupPod)(nil),             // 14: podconfigd.v1alpha1.LookupPod
+	(*Owner)(nil),                 // 15: podconfigd.v1alpha1.Owner
+	(*LookupContainer)(nil),       // 16: podconfigd.v1alpha1.LookupContainer
+	(*LookupStreamRequest)(nil),   // 17: podconfigd.v1alpha1.LookupStreamRequest
+	(*LookupStreamResponse)(nil),  // 18: podconfigd.v1alpha1.LookupStreamResponse
+	(*LookupError)(nil),           // 19: podconfigd.v1alpha1.LookupError
+	(*HistoryRequest)(nil),        // 20: podconfigd.v1alpha1.HistoryRequest
+	(*HistoryResponse)(nil),       // 21: podconfigd.v1alpha1.HistoryResponse
+	(*HistoryRecord)(nil),         // 22: podconfigd.v1alpha1.HistoryRecord
+	(*HistoryFile)(nil),           // 23: podconfigd.v1alpha1.HistoryFile
+	(*ResyncRequest)(nil),         // 24: podconfigd.v1alpha1.ResyncRequest
+	(*ResyncResponse)(nil),        // 25: podconfigd.v1alpha1.ResyncResponse
+	(*ReleaseRequest)(nil),        // 26: podconfigd.v1alpha1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 27: podconfigd.v1alpha1.ReleaseResponse
+	(*StatusRequest)(nil),         // 28: podconfigd.v1alpha1.StatusRequest
+	(*StatusResponse)(nil),        // 29: podconfigd.v1alpha1.StatusResponse
+	(*KubeletStatus)(nil),         // 30: podconfigd.v1alpha1.KubeletStatus
+	(*KubeletPodsAPI)(nil),        // 31: podconfigd.v1alpha1.KubeletPodsAPI
+	(*MirrorStatus)(nil),          // 32: podconfigd.v1alpha1.MirrorStatus
+	(*MirrorStop)(nil),            // 33: podconfigd.v1alpha1.MirrorStop
+	(*MirrorProblem)(nil),         // 34: podconfigd.v1alpha1.MirrorProblem
+	(*OwnersStatus)(nil),          // 35: podconfigd.v1alpha1.OwnersStatus
+	(*StateStatus)(nil),           // 36: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),         // 37: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 38: podconfigd.v1alpha1.SourceStatus
+	(*HeldSet)(nil),               // 39: podconfigd.v1alpha1.HeldSet
+	(*FileStatus)(nil),            // 40: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 41: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 42: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 43: podconfigd.v1alpha1.Manifest
+	(*ManifestFault)(nil),         // 44: podconfigd.v1alpha1.ManifestFault
+	(*Subscriber)(nil),            // 45: podconfigd.v1alpha1.Subscriber
+	nil,                           // 46: podconfigd.v1alpha1.WatchResponse.OwnersEntry
+	nil,                           // 47: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 48: podconfigd.v1alpha1.LookupPod.LabelsEntry
+	nil,                           // 49: podconfigd.v1alpha1.Owner.LabelsEntry
+	nil,                           // 50: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 51: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 52: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*fieldmaskpb.FieldMask)(nil), // 53: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	51, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
-	52, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	53, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
+	54, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
-	6,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	5,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	45, // 8: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
-	2,  // 9: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	51, // 10: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
-	6,  // 11: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	53, // 12: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
-	52, // 13: podconfigd.v1alpha1.LookupRequest.at:type_name -> google.protobuf.Timestamp
-	13, // 14: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
-	12, // 15: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
-	46, // 16: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
-	15, // 17: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	52, // 18: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	14, // 19: podconfigd.v1alpha1.LookupPod.owners:type_name -> podconfigd.v1alpha1.Owner
-	47, // 20: podconfigd.v1alpha1.Owner.labels:type_name -> podconfigd.v1alpha1.Owner.LabelsEntry
-	52, // 21: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
-	52, // 22: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
-	10, // 23: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
-	11, // 24: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
-	18, // 25: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	52, // 26: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	52, // 27: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
-	21, // 28: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	52, // 29: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 30: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	22, // 31: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	52, // 32: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	37, // 33: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	44, // 34: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	36, // 35: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	35, // 36: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	31, // 37: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
-	34, // 38: podconfigd.v1alpha1.StatusResponse.owners:type_name -> podconfigd.v1alpha1.OwnersStatus
-	29, // 39: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
-	30, // 40: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
-	52, // 41: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
-	32, // 42: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
-	33, // 43: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
-	52, // 44: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
-	52, // 45: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
-	52, // 46: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
-	52, // 47: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	52, // 48: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	48, // 49: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	52, // 50: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
-	52, // 51: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	52, // 52: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	39, // 53: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	40, // 54: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	41, // 55: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	38, // 56: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	52, // 57: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	52, // 58: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	42, // 59: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	49, // 60: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	52, // 61: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	42, // 62: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	50, // 63: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	52, // 64: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	52, // 65: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	43, // 66: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
-	52, // 67: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	7,  // 68: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 69: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	8,  // 70: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	27, // 71: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	19, // 72: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	10, // 73: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	16, // 74: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	23, // 75: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	25, // 76: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 77: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	9,  // 78: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	28, // 79: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	20, // 80: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	11, // 81: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	17, // 82: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	24, // 83: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	26, // 84: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	77, // [77:85] is the sub-list for method output_type
-	69, // [69:77] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	7,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	6,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
+	46, // 8: podconfigd.v1alpha1.WatchResponse.owners:type_name -> podconfigd.v1alpha1.WatchResponse.OwnersEntry
+	15, // 9: podconfigd.v1alpha1.Owners.owners:type_name -> podconfigd.v1alpha1.Owner
+	47, // 10: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	2,  // 11: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
+	53, // 12: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
+	7,  // 13: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	55, // 14: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	54, // 15: podconfigd.v1alpha1.LookupRequest.at:type_name -> google.protobuf.Timestamp
+	14, // 16: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
+	13, // 17: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
+	48, // 18: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	16, // 19: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
+	54, // 20: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	15, // 21: podconfigd.v1alpha1.LookupPod.owners:type_name -> podconfigd.v1alpha1.Owner
+	49, // 22: podconfigd.v1alpha1.Owner.labels:type_name -> podconfigd.v1alpha1.Owner.LabelsEntry
+	54, // 23: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	54, // 24: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
+	11, // 25: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
+	12, // 26: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
+	19, // 27: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
+	54, // 28: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	54, // 29: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
+	22, // 30: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	54, // 31: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,  // 32: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	23, // 33: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	54, // 34: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	38, // 35: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	45, // 36: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	37, // 37: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	36, // 38: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	32, // 39: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	35, // 40: podconfigd.v1alpha1.StatusResponse.owners:type_name -> podconfigd.v1alpha1.OwnersStatus
+	30, // 41: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
+	31, // 42: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
+	54, // 43: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
+	33, // 44: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	34, // 45: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	54, // 46: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	54, // 47: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	54, // 48: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	54, // 49: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	54, // 50: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	50, // 51: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	54, // 52: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
+	54, // 53: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	54, // 54: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	40, // 55: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	41, // 56: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	42, // 57: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	39, // 58: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	54, // 59: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	54, // 60: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	43, // 61: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	51, // 62: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	54, // 63: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	43, // 64: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	52, // 65: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	54, // 66: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	54, // 67: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	44, // 68: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
+	54, // 69: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	5,  // 70: podconfigd.v1alpha1.WatchResponse.OwnersEntry.value:type_name -> podconfigd.v1alpha1.Owners
+	8,  // 71: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	3,  // 72: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	9,  // 73: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	28, // 74: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	20, // 75: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	11, // 76: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	17, // 77: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	24, // 78: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	26, // 79: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 80: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	10, // 81: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	29, // 82: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	21, // 83: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	12, // 84: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	18, // 85: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	25, // 86: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	27, // 87: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	80, // [80:88] is the sub-list for method output_type
+	72, // [72:80] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -4903,8 +4980,8 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		return
 	}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[1].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8].OneofWrappers = []any{
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9].OneofWrappers = []any{
 		(*LookupRequest_ContainerId)(nil),
 		(*LookupRequest_PodUid)(nil),
 		(*LookupRequest_PodIp)(nil),
@@ -4918,20 +4995,20 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		(*LookupRequest_LogPath)(nil),
 		(*LookupRequest_Self)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15].OneofWrappers = []any{
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16].OneofWrappers = []any{
 		(*LookupStreamResponse_Answer)(nil),
 		(*LookupStreamResponse_Error)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   49,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -154,9 +154,7 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 			Phase: p.Phase, PodIps: p.PodIPs, HostNetwork: p.HostNetwork, Ended: timestamp(p.Ended), StatusBy: p.StatusBy,
 			Secondary: p.Secondary, PodMissing: p.PodMissing,
 		}
-		for _, o := range p.Owners {
-			pod.Owners = append(pod.Owners, &v1alpha1.Owner{ApiVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, Uid: o.UID, Labels: o.Labels})
-		}
+		pod.Owners = ownersOf(p.Owners)
 		if c := p.Container; c != nil {
 			pod.Container = &v1alpha1.LookupContainer{
 				Id: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State, ExitCode: c.ExitCode,
@@ -175,6 +173,13 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 		response.Pods[i] = pod
 	}
 	return response, nil
+}
+
+func ownersOf(owners []stream.Owner) (messages []*v1alpha1.Owner) {
+	for _, o := range owners {
+		messages = append(messages, &v1alpha1.Owner{ApiVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, Uid: o.UID, Labels: o.Labels})
+	}
+	return messages
 }
 
 func timestamp(t *time.Time) *timestamppb.Timestamp {

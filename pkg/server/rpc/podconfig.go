@@ -14,6 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
 
@@ -32,6 +33,11 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 	scope, err := a.services.Scope(stream.Context())
 	if err != nil {
 		return callError(err)
+	}
+	if request.GetOwners() {
+		if opts.Owners = a.services.Owners; opts.Owners == nil {
+			return invalid(backend.ErrNoOwners)
+		}
 	}
 	opts.Client = grpcClient(stream.Context())
 	return sendFrames(a.services, stream, scope.Stream(opts), func(f *view.Frame) ([]any, error) {
@@ -115,6 +121,12 @@ func watchResponse(f *view.Frame) ([]any, error) {
 		head.Event = &v1alpha1.Event{
 			Type: e.Type, PodUid: e.PodUID, ContainerId: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,
 		}
+	}
+	for uid, owners := range f.OwnersOfPods() {
+		if head.Owners == nil {
+			head.Owners = make(map[string]*v1alpha1.Owners)
+		}
+		head.Owners[string(uid)] = &v1alpha1.Owners{Owners: ownersOf(owners)}
 	}
 	data, err := proto.Marshal(head)
 	if err != nil {
