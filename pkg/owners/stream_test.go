@@ -20,7 +20,7 @@ func TestSubscribersOfOwners(t *testing.T) {
 		// expect compares what comes within a second, each once.
 		expect := func(c *view.Cursor, want string) {
 			w.t.Helper()
-			ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(w.t.Context(), time.Second) // short: virtual time
 			defer cancel()
 			var shown []string
 			for {

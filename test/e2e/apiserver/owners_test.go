@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -46,6 +47,7 @@ func ownersOfPods(t *testing.T, c *cluster) {
 	kubeconfig, state := c.kubeconfig(t), filepath.Join(testutil.ShortDir(t), "state")
 	args := []string{"--kubeconfig", kubeconfig, "--hostname-override", "owners", "--owners", "--state-dir", state}
 	d := c.daemon(t, "owners", kubeconfig, args...)
+	streamHasOwners(t, d, chains)
 	for name, chain := range chains {
 		testutil.Eventually(t, func() error { return hasOwners(t, d, name, chain) })
 	}
@@ -83,6 +85,26 @@ func ownersOfPods(t *testing.T, c *cluster) {
 		}
 		testutil.Eventually(t, func() error { return hasOwners(t, d, name, chain) })
 	}
+}
+
+// streamHasOwners reads the stream until it has sent the owners of the pods.
+func streamHasOwners(t *testing.T, d *e2e.Daemon, want map[string][]v1alpha1.Owner) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
+	defer cancel()
+	got := make(map[string][]v1alpha1.Owner)
+	for u, err := range d.Client.Updates(ctx, client.Options{Owners: true, NoMirrorPods: true}) {
+		if err != nil {
+			break
+		}
+		for _, p := range u.Pods {
+			got[p.Name] = u.Owners[string(p.UID)]
+		}
+		if cmp.Equal(got, want) {
+			return
+		}
+	}
+	t.Errorf("the stream: %s", cmp.Diff(want, got))
 }
 
 // hasOwners compares the owners of a pod in a lookup.
