@@ -62,6 +62,7 @@ func TestKeysOfAPodList(t *testing.T) {
 		{"an empty list in another case after it", list(`"items":[` + pod + `],"Items":[]`), "default/a-node1"},
 		{"an empty list in another case before it", list(`"ITEMS":[],"items":[` + pod + `]`), "default/a-node1"},
 		{"with a letter of another alphabet", list(`"items":[` + pod + `],"itemſ":[]`), "default/a-node1"},
+		{"its kind in another case", `{"Kind":"PodList","APIVersion":"v1","items":[` + pod + `]}`, "default/a-node1"},
 		{"twice", list(`"items":[` + pod + `],"items":[]`), "items: duplicate key"},
 		{"twice in YAML", head + "items:\n" + item + "items: []\n", "line 6: items: duplicate key"},
 		{"twice in YAML, after many other duplicates", head + strings.Repeat("x: 1\n", 2000) + "items:\n" + item + "items: []\n", "line 2006: items: duplicate key"},

@@ -63,16 +63,18 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 	for i := range later {
 		later[i].Line = 0 // an answer has no lines
 	}
+	// The kubelet ignores the case of the keys kind and apiVersion, and of no others.
+	var meta metav1.TypeMeta
 	var list struct {
-		metav1.TypeMeta
 		Items *rawItems `json:"items"`
 	}
 	// If this is not a valid PodList, the decoder returns the error.
+	notTyped := json.Unmarshal(raw, &meta)
 	strict, err := kjson.UnmarshalStrict(raw, &list, kjson.DisallowDuplicateFields)
 	if errors.Is(err, errTooManyItems) {
 		return nil, errTooManyItems
 	}
-	if err != nil || list.Kind != "PodList" || list.APIVersion != "v1" {
+	if notTyped != nil || err != nil || meta.Kind != "PodList" || meta.APIVersion != "v1" {
 		item := d.decodeItem(t, origin{url: url}, raw, duplicates)
 		if refused, ok := item.Err.(*Error); ok && (refused.Reason == ReasonNotAPod || refused.Reason == ReasonNotYAML) { //nolint:errorlint // it is not wrapped
 			return nil, refused
