@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/internal/similar"
 )
 
@@ -34,7 +34,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 		}
 	}
 	known := ""
-	switch instead := failure.InsteadOf(args[0]); {
+	switch instead := apistatus.InsteadOf(args[0]); {
 	case instead != "" && !cmd.HasParent():
 		return fmt.Errorf("unknown command %q: %s", args[0], instead)
 	case meant != "":

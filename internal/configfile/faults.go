@@ -11,13 +11,13 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 
 // placed is a fault in a file.
 type placed struct {
-	located.Fault
+	yamlfault.Fault
 	from *layer
 }
 
@@ -95,7 +95,7 @@ func (c *Configuration) located(err error) (errs []error) {
 // locate returns the fault with the file and the line of the first of its fields that is from
 // a file. It is nil if a field of the fault is already faulty.
 func (c *Configuration) locate(fault *daemon.FieldError) error {
-	message := located.Fault{Message: fault.Text(c.name)}
+	message := yamlfault.Fault{Message: fault.Text(c.name)}
 	if fault.Field != "" {
 		message.Field = c.name(fault.Field)
 	}
@@ -126,7 +126,7 @@ func (c *Configuration) name(name daemon.FieldName) string {
 
 // locateInFile returns the fault of a field of the file.
 func (c *Configuration) locateInFile(path, message string) error {
-	fault := located.Fault{Field: path, Message: message}
+	fault := yamlfault.Fault{Field: path, Message: message}
 	from, line := c.origin(path)
 	if from == nil {
 		return errors.New(fault.In(""))

@@ -16,8 +16,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/internal/smallfile"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 var configType = reflect.TypeFor[v1alpha1.PodConfigdConfiguration]()
@@ -27,11 +27,11 @@ type layer struct {
 	// flag is the flag that names the file.
 	flag, path string
 	want       format
-	text       *located.Text
+	text       *yamlfault.Text
 	// failure is why the file can't be read; empty if it can.
 	failure string
 	values  map[string]any
-	found   located.Findings
+	found   yamlfault.Findings
 	// broken is set if the file is not a configuration.
 	broken bool
 	// dropped are the fields with a value of a wrong type. They are not in values.
@@ -54,10 +54,10 @@ var ownFormat = format{apiVersion: v1alpha1.SchemeGroupVersion.String(), kind: v
 func readLayer(flag, path string, want format) *layer {
 	l := &layer{flag: flag, path: path, want: want}
 	data, err := smallfile.Read(path)
-	l.text = located.New(path, data)
+	l.text = yamlfault.New(path, data)
 	if err != nil {
 		l.failure = reason(err, path)
-		l.refuse(located.Fault{Message: l.failure})
+		l.refuse(yamlfault.Fault{Message: l.failure})
 		return l
 	}
 	if values := l.decode(want); values != nil {
@@ -78,9 +78,9 @@ func reason(err error, path string) string {
 }
 
 // refuse makes the file broken, with a fault.
-func (l *layer) refuse(fault located.Fault) map[string]any {
+func (l *layer) refuse(fault yamlfault.Fault) map[string]any {
 	l.broken = true
-	l.found.Add(func() located.Fault { return fault })
+	l.found.Add(func() yamlfault.Fault { return fault })
 	return nil
 }
 
@@ -91,23 +91,23 @@ func (l *layer) decode(want format) map[string]any {
 	if kubelet := "kind: " + kubeletFormat.kind; want.fields == nil && bytes.Contains(text.Data, []byte(kubelet)) {
 		expected += "; for the configuration of a kubelet, use --kubelet-config or --kubelet-config-dir"
 	}
-	if line, more := located.LaterDocuments(text.Data); more > 0 {
-		return l.refuse(located.Fault{Line: line, Message: "more than one YAML document: put all fields into the first, or use --config-dir"})
+	if line, more := yamlfault.LaterDocuments(text.Data); more > 0 {
+		return l.refuse(yamlfault.Fault{Line: line, Message: "more than one YAML document: put all fields into the first, or use --config-dir"})
 	}
 	data, err := utilyaml.ToJSON(text.Data)
 	if err != nil {
 		return l.refuse(text.NotYAML(err))
 	}
-	decoded, err := located.Decode(data)
+	decoded, err := yamlfault.Decode(data)
 	if err != nil {
 		return l.refuse(text.NotYAML(err))
 	}
 	if decoded == nil || len(bytes.TrimSpace(text.Data)) == 0 {
-		return l.refuse(located.Fault{Message: "empty: " + expected})
+		return l.refuse(yamlfault.Fault{Message: "empty: " + expected})
 	}
 	values, ok := decoded.(map[string]any)
 	if !ok {
-		return l.refuse(located.Fault{Line: 1, Message: "not an object: " + expected})
+		return l.refuse(yamlfault.Fault{Line: 1, Message: "not an object: " + expected})
 	}
 	for _, field := range []struct{ name, want string }{{"apiVersion", want.apiVersion}, {"kind", want.kind}} {
 		switch got, isText := values[field.name].(string); {
@@ -128,7 +128,7 @@ func (l *layer) decode(want format) map[string]any {
 			delete(values, name)
 		}
 		if data, err = json.Marshal(values); err != nil {
-			return l.refuse(located.Fault{Message: err.Error()})
+			return l.refuse(yamlfault.Fault{Message: err.Error()})
 		}
 	} else {
 		l.found.AddAll(text.Duplicates(""))
@@ -153,7 +153,7 @@ var restrictions = []string{"users", "uids", "groups", "gids", "authenticatedUse
 func (l *layer) refuseEmptyRestrictions(values map[string]any) {
 	access, ok := values["access"]
 	if ok && access == nil {
-		l.found.Add(func() located.Fault {
+		l.found.Add(func() yamlfault.Fault {
 			return l.text.At("access", "no value: expected rules, or [] to show everything to all clients")
 		})
 	}
@@ -163,7 +163,7 @@ func (l *layer) refuseEmptyRestrictions(values map[string]any) {
 		for _, name := range restrictions {
 			value, ok := object[name]
 			if list, isList := value.([]any); ok && (value == nil || value == "" || isList && len(list) == 0) {
-				l.found.Add(func() located.Fault {
+				l.found.Add(func() yamlfault.Fault {
 					return l.text.At(fmt.Sprintf("access[%d].%s", i, name), "empty: expected at least one; leave the field out if the rule is for all")
 				})
 			}
@@ -202,7 +202,7 @@ func isUnset(name string, value any) bool {
 func (l *layer) resolvePaths() {
 	folder, err := filepath.Abs(filepath.Dir(l.path))
 	if err != nil {
-		l.refuse(located.Fault{Message: err.Error()})
+		l.refuse(yamlfault.Fault{Message: err.Error()})
 		return
 	}
 	for _, field := range v1alpha1.PathFields {

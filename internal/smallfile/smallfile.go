@@ -1,4 +1,4 @@
-// Package smallfile reads the files that configure the daemon: credentials, a kubeconfig, a
+// Package smallfile reads, replaces and locks the small files of the daemon: credentials, a kubeconfig, a
 // number. A file of another kind must not block the daemon, or fill its memory.
 package smallfile
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 )
 
 // maxRemovalLimit is the largest RemovalLimit that is a number.
@@ -137,10 +137,10 @@ func (c *PodConfig) Release(ctx context.Context, source string, most *int) error
 			if !slices.Contains(c.Sources(), source) {
 				why = `there is no such source: "podconfigctl status" lists them`
 			}
-			return failure.New(http.StatusNotFound, fmt.Sprintf("releasing source %s: %s", source, why))
+			return apistatus.New(http.StatusNotFound, fmt.Sprintf("releasing source %s: %s", source, why))
 		}
 		if most != nil && held.Removes > *most {
-			return failure.New(http.StatusConflict, fmt.Sprintf(
+			return apistatus.New(http.StatusConflict, fmt.Sprintf(
 				"releasing source %s: the set that is held now removes %d of %d pods, more than %d: look at what is missing, then run %q",
 				source, held.Removes, held.Pods, *most, ReleaseCommand(source, held.Removes)))
 		}

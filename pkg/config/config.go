@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/mailbox"
+	"github.com/podconfigd/podconfigd/internal/calls"
 	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
@@ -25,7 +25,7 @@ type PodConfig struct {
 	storage *podStorage
 	updates chan PodUpdate
 	// calls are requests for Run, which owns the storage.
-	calls *mailbox.Mailbox
+	calls *calls.Mailbox
 	// removalLimit belongs to Run once it has started.
 	removalLimit RemovalLimit
 	// metrics are nil for none.
@@ -46,7 +46,7 @@ func NewPodConfig() *PodConfig {
 		updates: make(chan PodUpdate, updatesBuffer),
 		sources: sets.New[string](),
 
-		calls: mailbox.New(),
+		calls: calls.New(),
 		held:  make(map[string]*heldSet),
 	}
 }

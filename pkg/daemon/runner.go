@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/mailbox"
+	"github.com/podconfigd/podconfigd/internal/calls"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
@@ -23,7 +23,7 @@ type runner struct {
 	registry  prometheus.Registerer
 	podConfig *config.PodConfig
 	// calls are requests for the goroutine of run.
-	calls *mailbox.Mailbox
+	calls *calls.Mailbox
 
 	// group has the running sources. It belongs to the goroutine of run.
 	group *errgroup.Group
@@ -49,7 +49,7 @@ var errSourceChanged = errors.New("the configuration of the source changed")
 func newRunner(o opener, registry prometheus.Registerer, podConfig *config.PodConfig) *runner {
 	return &runner{
 		opener: o, registry: registry, podConfig: podConfig,
-		calls: mailbox.New(), all: make(map[string]*source),
+		calls: calls.New(), all: make(map[string]*source),
 	}
 }
 
@@ -153,7 +153,7 @@ func (r *runner) end(s *source) {
 // of run.
 func (r *runner) call(ctx context.Context, do func(context.Context) error) error {
 	err := r.calls.Do(ctx, do)
-	if errors.Is(err, mailbox.ErrClosed) {
+	if errors.Is(err, calls.ErrClosed) {
 		return ErrNotRunning
 	}
 	return err

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 )
 
 // kernfsHandle is the type of the file handles of cgroups, which have the ID of the cgroup.
@@ -189,7 +189,7 @@ func (l *Lookup) withCgroupID(ctx context.Context, id uint64, t *target) error {
 	found, err := l.cgroups.path(ctx, id)
 	switch {
 	case errors.Is(err, errNoCgroup2):
-		return failure.New(http.StatusNotImplemented, fmt.Sprintf(
+		return apistatus.New(http.StatusNotImplemented, fmt.Sprintf(
 			"looking up %s: %v on this machine, and the cgroups of version 1 have no IDs: look up the cgroup by its path", t.what, err))
 	case errors.Is(err, fs.ErrNotExist):
 		return notFound(t.what, "there is no such cgroup of version 2")

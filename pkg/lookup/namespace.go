@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 )
 
 // fresh is the maximum age of the processes that an answer is made of, unless the pause between two readings is longer.
@@ -107,6 +107,6 @@ func (f *finding) merge(one *finding) {
 // notReadable answers a query for a namespace that may be one of those that podconfigd may not read. It is no answer to try again
 // for.
 func notReadable(what string) error {
-	return failure.New(http.StatusNotImplemented, fmt.Sprintf(
+	return apistatus.New(http.StatusNotImplemented, fmt.Sprintf(
 		"looking up %s: podconfigd may not read the namespaces of all processes: it needs the capability CAP_SYS_PTRACE", what))
 }

@@ -9,7 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
@@ -160,14 +160,14 @@ func hide(scope *view.Scope, q *Query, err error) error {
 }
 
 func notFound(what, why string) error {
-	return failure.New(http.StatusNotFound, fmt.Sprintf("looking up %s: %s", what, why))
+	return apistatus.New(http.StatusNotFound, fmt.Sprintf("looking up %s: %s", what, why))
 }
 
 // noRuntime answers a query that requires a container runtime. It is no answer to try again for.
 func noRuntime(what string) error {
-	return failure.New(http.StatusNotImplemented, fmt.Sprintf("looking up %s: there is no container runtime: name one with --container-runtime-endpoint", what))
+	return apistatus.New(http.StatusNotImplemented, fmt.Sprintf("looking up %s: there is no container runtime: name one with --container-runtime-endpoint", what))
 }
 
 func unavailable(what string, err error) error {
-	return failure.New(http.StatusServiceUnavailable, fmt.Sprintf("looking up %s: %v", what, err))
+	return apistatus.New(http.StatusServiceUnavailable, fmt.Sprintf("looking up %s: %v", what, err))
 }

@@ -8,7 +8,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/podconfigd/podconfigd/internal/lazyregexp"
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 // errAliasesTooLarge is the error for a manifest that is too large with its aliases expanded. An alias takes
@@ -112,12 +112,12 @@ func checkYAML(data []byte) error {
 	return nil
 }
 
-// parsing is held while a text of more than located.MaxLength is parsed. Its tree can take 150 MiB.
+// parsing is held while a text of more than yamlfault.MaxLength is parsed. Its tree can take 150 MiB.
 var parsing sync.Mutex
 
 // alone makes the caller the only one that parses a large text until it calls done.
 func alone(data []byte) (done func()) {
-	if len(data) <= located.MaxLength {
+	if len(data) <= yamlfault.MaxLength {
 		return func() {}
 	}
 	parsing.Lock()

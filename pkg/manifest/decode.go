@@ -22,7 +22,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install" // registers the core types and their defaults
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 // MaxLength is the size limit of a manifest in bytes. A manifest must be smaller.
@@ -124,7 +124,7 @@ func (d *Decoder) podName(name string) string {
 
 // laterDocuments returns the warning that there are YAML documents after the first, or none.
 func laterDocuments(data []byte, instead string) []Fault {
-	line, n := located.LaterDocuments(data)
+	line, n := yamlfault.LaterDocuments(data)
 	if n == 0 {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (t *text) panicked(why any) error {
 }
 
 // decodePod only decodes and applies defaults.
-func (t *text) decodePod(json []byte) (pod *api.Pod, warnings located.Findings, err error) {
+func (t *text) decodePod(json []byte) (pod *api.Pod, warnings yamlfault.Findings, err error) {
 	switch {
 	case len(json) > maxPod:
 		return nil, warnings, errPodTooLarge
@@ -175,7 +175,7 @@ type origin struct {
 }
 
 // finish makes the pod of the decoded object.
-func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, found *located.Findings) (*v1.Pod, error) {
+func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, found *yamlfault.Findings) (*v1.Pod, error) {
 	m, own := d.Minor(), internal.UID != ""
 	t.warnOfPriority(internal, found)
 	t.warnOfMirror(internal, found)
@@ -199,7 +199,7 @@ func (d *Decoder) finish(t *text, internal *api.Pod, json []byte, from origin, f
 }
 
 // prepare changes the object to what the kubelet of the minor decodes.
-func (m Minor) prepare(t *text, pod *api.Pod, found *located.Findings) error {
+func (m Minor) prepare(t *text, pod *api.Pod, found *yamlfault.Findings) error {
 	err := m.dropNewFields(t, pod, found)
 	if err == nil {
 		err = m.defaultPodResources(pod)
@@ -252,7 +252,7 @@ func (d *Decoder) applyDefaults(m Minor, pod *api.Pod, from origin) {
 // dropStatus gives the pod the status of a pod that nothing has started. The kubelet keeps the status of
 // a manifest until it has computed its own. So the status of the manifest is part of the UID. It must
 // have no other effect.
-func (t *text) dropStatus(pod *api.Pod, found *located.Findings) {
+func (t *text) dropStatus(pod *api.Pod, found *yamlfault.Findings) {
 	status := pod.Status
 	status.Phase = ""
 	if !equality.Semantic.DeepEqual(status, api.PodStatus{}) {

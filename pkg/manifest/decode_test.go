@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 const good = `apiVersion: v1
@@ -177,7 +177,7 @@ func TestLaterDocuments(t *testing.T) {
 		"a directive after an end": {good + "...\n%YAML 1.1\n---\n{}", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, got := located.LaterDocuments([]byte(test.data)); got != test.want {
+			if _, got := yamlfault.LaterDocuments([]byte(test.data)); got != test.want {
 				t.Errorf("%d documents after the first, want %d, in\n%s", got, test.want, test.data)
 			}
 		})
@@ -234,7 +234,7 @@ func TestManyFaults(t *testing.T) {
 	if len(message) > 4096 || !strings.Contains(message, "spec.containers[0].name: Required value") || !strings.HasSuffix(message, " more") {
 		t.Errorf("the message has %d bytes: %.5000s", len(message), message)
 	}
-	if e, _ := errors.AsType[*Error](err); len(e.Faults) != located.MaxFaults+1 {
+	if e, _ := errors.AsType[*Error](err); len(e.Faults) != yamlfault.MaxFaults+1 {
 		t.Errorf("%d faults are kept", len(e.Faults))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubernetes/pkg/apis/core"
 
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 // Decoder decodes the manifests of one node by the rules of one kubelet. It is safe for concurrent use.
@@ -134,7 +134,7 @@ func (d *Decoder) minorOf(t *text, uid types.UID, tried Minor, json []byte, from
 		}
 		pod, _, err := t.decodePod(json)
 		if err == nil {
-			err = m.prepare(t, pod, new(located.Findings))
+			err = m.prepare(t, pod, new(yamlfault.Findings))
 		}
 		if err == nil && d.uid(m, pod, from) == uid {
 			return m

@@ -5,11 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 // Fault is a fault of a manifest, or a warning.
-type Fault = located.Fault
+type Fault = yamlfault.Fault
 
 // Reason is the reason for refusing a manifest, in one word.
 type Reason string
@@ -72,10 +72,10 @@ func refuse(reason Reason, format string, args ...any) *Error {
 
 // refuse returns the error for these faults.
 func (t *text) refuse(reason Reason, faults ...Fault) *Error {
-	return t.refuseAll(reason, located.FindingsOf(faults...))
+	return t.refuseAll(reason, yamlfault.FindingsOf(faults...))
 }
 
-func (t *text) refuseAll(reason Reason, found located.Findings) *Error {
+func (t *text) refuseAll(reason Reason, found yamlfault.Findings) *Error {
 	e := &Error{Reason: reason, Faults: found.Bounded()}
 	if t.File != "" {
 		e.file = filepath.Base(t.File)

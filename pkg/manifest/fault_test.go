@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
@@ -287,7 +287,7 @@ func TestWarningsBesideAnError(t *testing.T) {
 // manifest that is made to be expensive is refused.
 func TestLargeManifests(t *testing.T) {
 	testutil.Exhaustive(t)
-	padding := "#" + strings.Repeat(" x", located.MaxLength/2) + "\n"
+	padding := "#" + strings.Repeat(" x", yamlfault.MaxLength/2) + "\n"
 	_, warnings, err := decode(t, padding+inContainer("image: a\nimagePullPolcy: b"))
 	want := []string{`spec.containers[0].imagePullPolcy: unknown field, ignored; did you mean imagePullPolicy?`}
 	if got := in(warnings); err != nil || !slices.Equal(got, want) {
@@ -300,7 +300,7 @@ func TestLargeManifests(t *testing.T) {
 			t.Errorf("%.10q is accepted", data)
 		}
 	}
-	// Locating a fault visits all keys beside it, so not all of many faults are located.
+	// Locating a fault visits all keys beside it, so not all of many faults are yamlfault.
 	var labels strings.Builder
 	for i := range 30_000 {
 		fmt.Fprintf(&labels, "    l%d: 5\n", i)

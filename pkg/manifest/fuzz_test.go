@@ -17,7 +17,7 @@ import (
 	api "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/utils/dump"
 
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 	"github.com/podconfigd/podconfigd/test/testutil/canary"
 )
 
@@ -45,11 +45,11 @@ func checkFaults(t *testing.T, data []byte, faults []Fault) {
 	t.Helper()
 	lines := 2 + bytes.Count(data, []byte("\n")) + bytes.Count(data, []byte("\r")) +
 		bytes.Count(data, []byte("\u0085")) + bytes.Count(data, []byte("\u2028")) + bytes.Count(data, []byte("\u2029"))
-	if len(faults) > located.MaxFaults+1 {
+	if len(faults) > yamlfault.MaxFaults+1 {
 		t.Errorf("there are %d faults", len(faults))
 	}
 	for _, f := range faults {
-		if f.Line < 0 || f.Line > lines || f.Message == "" || strings.ContainsAny(f.In("f"), "\n\r") || len(f.In("f")) > 2*located.MaxFaultLength+100 {
+		if f.Line < 0 || f.Line > lines || f.Message == "" || strings.ContainsAny(f.In("f"), "\n\r") || len(f.In("f")) > 2*yamlfault.MaxFaultLength+100 {
 			t.Errorf("%+v", f)
 		}
 	}

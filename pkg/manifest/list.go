@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 // Item is one pod of a manifest.
@@ -103,7 +103,7 @@ func (d *Decoder) DecodeURL(url string, data []byte) (items iter.Seq[Item], err 
 
 // itemsTwice returns an error if a list has its items twice: strict has the duplicates of JSON. The conversion of YAML to JSON keeps
 // only the last ones.
-func (t *text) itemsTwice(strict []error, duplicates located.Findings) error {
+func (t *text) itemsTwice(strict []error, duplicates yamlfault.Findings) error {
 	twice := slices.ContainsFunc(strict, func(err error) bool {
 		fault, ok := errors.AsType[kjson.FieldError](err)
 		return ok && fault.FieldPath() == "items"
@@ -175,7 +175,7 @@ func typed(object []byte) (pod []byte, own metav1.TypeMeta, ok bool) {
 }
 
 // decodeListItem decodes an item of a PodList, which may have no kind.
-func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, duplicates located.Findings) Item {
+func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, duplicates yamlfault.Findings) Item {
 	pod, own, ok := typed(raw)
 	if !ok {
 		return Item{Err: t.refuse(ReasonNotAPod, t.At("", "not a Kubernetes object: expected a v1 Pod"))}
@@ -186,7 +186,7 @@ func (d *Decoder) decodeListItem(t *text, url string, raw json.RawMessage, dupli
 }
 
 // decodeItem decodes the JSON of one pod.
-func (d *Decoder) decodeItem(t *text, from origin, raw []byte, duplicates located.Findings) (item Item) {
+func (d *Decoder) decodeItem(t *text, from origin, raw []byte, duplicates yamlfault.Findings) (item Item) {
 	defer func() {
 		if refused := t.panicked(recover()); refused != nil {
 			item = Item{Err: refused}

@@ -6,13 +6,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	api "k8s.io/kubernetes/pkg/apis/core"
 
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 // warnOfMetadata adds a warning for each field that only a pod of the apiserver can have, and that a kubelet accepts in a manifest.
 //
 // kubelet: pkg/kubelet/pod_workers.go UpdatePod, pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
-func (d *Decoder) warnOfMetadata(t *text, pod *api.Pod, found *located.Findings) {
+func (d *Decoder) warnOfMetadata(t *text, pod *api.Pod, found *yamlfault.Findings) {
 	for _, field := range []struct {
 		set           bool
 		path, message string

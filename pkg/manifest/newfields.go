@@ -11,12 +11,12 @@ import (
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 
 	"github.com/podconfigd/podconfigd/internal/jsonfields"
-	"github.com/podconfigd/podconfigd/internal/located"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 // dropNewFields removes the fields that the kubelet of the minor does not know, as its decoder does, and
 // adds a warning for each.
-func (m Minor) dropNewFields(t *text, pod *api.Pod, found *located.Findings) error {
+func (m Minor) dropNewFields(t *text, pod *api.Pod, found *yamlfault.Findings) error {
 	if m == Base {
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	netutils "k8s.io/utils/net"
 
-	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/internal/printable"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 // The rules below are the rules of older kubelets. Feature gates can't replace them: a process can
@@ -75,7 +75,7 @@ func (m Minor) ignores(err *field.Error) bool {
 }
 
 // refusals returns what the kubelet of the minor refuses and the validation of the base accepts.
-func (m Minor) refusals(t *text, pod *api.Pod, data []byte) (found located.Findings) {
+func (m Minor) refusals(t *text, pod *api.Pod, data []byte) (found yamlfault.Findings) {
 	if m >= 35 {
 		return found
 	}

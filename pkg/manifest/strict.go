@@ -8,16 +8,16 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/internal/plainyaml"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 var podType = reflect.TypeFor[v1.Pod]()
 
 // text is the text of a manifest. It returns the line of a field.
-type text struct{ *located.Text }
+type text struct{ *yamlfault.Text }
 
-func newText(file string, data []byte) *text { return &text{located.New(file, data)} }
+func newText(file string, data []byte) *text { return &text{yamlfault.New(file, data)} }
 
 // item returns the text of an item of a list.
 func (t *text) item(i int) *text { return &text{t.Item(i)} }
@@ -29,20 +29,20 @@ func (t *text) item(i int) *text { return &text{t.Item(i)} }
 // first. It costs a lookup for each key, and a second conversion would cost as much as
 // the first. Its error has a text for each duplicate, so it is not used for a large
 // manifest.
-func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
+func (t *text) toJSON() (data []byte, duplicates yamlfault.Findings, err error) {
 	isJSON := utilyaml.IsJSONBuffer(t.Data) // the decoder finds its duplicates
 	if !isJSON {
 		if err := checkYAML(t.Data); err != nil {
-			return nil, located.Findings{}, err
+			return nil, yamlfault.Findings{}, err
 		}
 	}
 	if err := t.checkAliases(); err != nil {
-		return nil, located.Findings{}, err
+		return nil, yamlfault.Findings{}, err
 	}
-	large := len(t.Data) > located.MaxLength
+	large := len(t.Data) > yamlfault.MaxLength
 	if !isJSON && !large {
 		if data, plain := plainyaml.ToJSON(t.Data); plain { // it has no duplicate, and no boolean of YAML 1.1
-			return data, located.Findings{}, nil
+			return data, yamlfault.Findings{}, nil
 		}
 		if data, err = yaml.YAMLToJSONStrict(t.Data); err == nil {
 			return data, t.Booleans(), nil
@@ -51,9 +51,9 @@ func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
 	data, err = utilyaml.ToJSON(t.Data)
 	switch {
 	case err != nil:
-		return nil, located.Findings{}, t.refuse(ReasonNotYAML, t.NotYAML(err))
+		return nil, yamlfault.Findings{}, t.refuse(ReasonNotYAML, t.NotYAML(err))
 	case isJSON || large:
-		return data, located.Findings{}, nil
+		return data, yamlfault.Findings{}, nil
 	}
 	found := t.Duplicates("; only the last value counts")
 	found.AddAll(t.Booleans())
@@ -62,7 +62,7 @@ func (t *text) toJSON() (data []byte, duplicates located.Findings, err error) {
 
 // strictFaults returns the faults for the errors of the strict decoder: unknown fields
 // and, in JSON, duplicate fields.
-func (t *text) strictFaults(errs []error, json []byte) located.Findings {
+func (t *text) strictFaults(errs []error, json []byte) yamlfault.Findings {
 	found := t.Unknown(json, podType, ", ignored")
 	for _, err := range errs {
 		strict, ok := err.(interface{ FieldPath() string })

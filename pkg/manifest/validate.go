@@ -11,8 +11,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 
-	"github.com/podconfigd/podconfigd/internal/located"
 	"github.com/podconfigd/podconfigd/internal/printable"
+	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
 // validate checks the rules of the API and the rules for static pods, as the kubelet of the minor does.
@@ -73,7 +73,7 @@ const nodeCritical = scheduling.SystemCriticalPriority + 1000
 // priority of the mirror pod from the class.
 //
 // kubelet: pkg/kubelet/config/common.go getStaticPodPriorityWarning.
-func (t *text) warnOfPriority(pod *api.Pod, found *located.Findings) {
+func (t *text) warnOfPriority(pod *api.Pod, found *yamlfault.Findings) {
 	class, priority := pod.Spec.PriorityClassName, pod.Spec.Priority
 	switch {
 	case priority == nil && class != "":
@@ -97,7 +97,7 @@ func (t *text) warnOfPriority(pod *api.Pod, found *located.Findings) {
 // apiserver. Programs that leave out mirror pods leave this pod out, too.
 //
 // kubelet: pkg/kubelet/kubelet.go HandlePodAdditions, which starts no mirror pod.
-func (t *text) warnOfMirror(pod *api.Pod, found *located.Findings) {
+func (t *text) warnOfMirror(pod *api.Pod, found *yamlfault.Findings) {
 	if _, mirror := pod.Annotations[api.MirrorPodAnnotationKey]; mirror {
 		found.Add(func() Fault {
 			return t.At("metadata.annotations["+api.MirrorPodAnnotationKey+"]", "the kubelet does not start a pod with this annotation, which makes it a mirror pod: remove it")
@@ -124,9 +124,9 @@ func (t *text) forbid(data []byte, resource string) *Error {
 	message := fmt.Sprintf("static pods can't refer to API objects: %s", resource)
 	name, _, _ := strings.Cut(resource, " ")
 	var value any
-	var found located.Findings
+	var found yamlfault.Findings
 	if json.Unmarshal(data, &value) == nil {
-		located.Walk(value, podType, "", func(path string, _ reflect.Type, value any) {
+		yamlfault.Walk(value, podType, "", func(path string, _ reflect.Type, value any) {
 			for _, field := range references[name] {
 				if strings.HasSuffix(path, "."+field) && value != nil && value != "" {
 					found.Add(func() Fault { return t.At(path, "%s", message) })

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/mailbox"
+	"github.com/podconfigd/podconfigd/internal/calls"
 	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/internal/retry"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -81,7 +81,7 @@ type Loop struct {
 	// incomplete is true while more updates of the last set follow.
 	incomplete bool
 	metrics    *metrics
-	calls      *mailbox.Mailbox
+	calls      *calls.Mailbox
 	backoff    map[types.UID]*retry.Backoff
 	orphans    []types.UID
 	// found is the result of the last housekeeping.
@@ -96,7 +96,7 @@ func New(opts Options) *Loop {
 	l := &Loop{
 		handler: opts.Handler, pods: newPodManager(), sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
 		queue: newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)), statuses: newStatuses(opts.Status),
-		kubelet: opts.Kubelet, calls: mailbox.New(), backoff: make(map[types.UID]*retry.Backoff),
+		kubelet: opts.Kubelet, calls: calls.New(), backoff: make(map[types.UID]*retry.Backoff),
 	}
 	if l.pleg == nil {
 		l.pleg = pleg.None{}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/internal/retry"
 )
 
@@ -98,7 +98,7 @@ func (l *Loop) resync(ctx context.Context, namespace, name string) error {
 	what := fmt.Sprintf("resyncing pod %s/%s", namespace, name)
 	pods := l.pods.named(namespace, name)
 	if len(pods) == 0 {
-		return failure.New(http.StatusNotFound, what+": no such pod")
+		return apistatus.New(http.StatusNotFound, what+": no such pod")
 	}
 	now := time.Now()
 	for _, pod := range pods {

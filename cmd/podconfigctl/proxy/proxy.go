@@ -24,7 +24,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 )
 
 const (
@@ -167,5 +167,5 @@ func refuse(w http.ResponseWriter, r *http.Request, code int, message string) {
 		header.Set("Allow", "GET, HEAD")
 	}
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(failure.Status(code, message)) // the client may be gone
+	_ = json.NewEncoder(w).Encode(apistatus.Status(code, message)) // the client may be gone
 }

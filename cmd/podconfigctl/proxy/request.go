@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/internal/loopback"
 )
 
@@ -112,8 +112,8 @@ func check(r *http.Request) (code int, why string) {
 	case isCall(r) && !readingCalls[path]:
 		return http.StatusForbidden, fmt.Sprintf("podconfigctl proxy only reads: send the call %s to the socket, or to the https address, of podconfigd", path)
 	case isCall(r):
-	case failure.Instead(path) != "":
-		return http.StatusMethodNotAllowed, failure.Instead(path)
+	case apistatus.Instead(path) != "":
+		return http.StatusMethodNotAllowed, apistatus.Instead(path)
 	case under(path, "/api/", "/apis/"):
 		return http.StatusMethodNotAllowed, r.Method + " is not supported: podconfigd is read-only; change pods at their source: the manifest directory, the manifest URL or the apiserver"
 	default:

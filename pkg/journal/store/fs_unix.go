@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podconfigd/podconfigd/internal/lockfile"
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
 // noBlock and noFollow make opening a FIFO return at once, and opening a link an error.
@@ -22,8 +22,8 @@ func isLinkOrSocket(err error) bool { return errors.Is(err, unix.ELOOP) || error
 
 // lock locks a file until it is closed. It returns ErrLocked if another process has the lock.
 func lock(name string) (*os.File, error) {
-	f, err := lockfile.Lock(name)
-	if errors.Is(err, lockfile.ErrLocked) {
+	f, err := smallfile.Lock(name)
+	if errors.Is(err, smallfile.ErrLocked) {
 		err = fmt.Errorf("locking %s: %w", name, ErrLocked)
 	}
 	return f, err

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 )
 
 const (
@@ -97,7 +97,7 @@ func (f *form) fits(list bool) *metav1.Status {
 	default:
 		return nil
 	}
-	return failure.Status(http.StatusNotAcceptable,
+	return apistatus.Status(http.StatusNotAcceptable,
 		fmt.Sprintf("you requested %s, but the requested object is %s", f.requested, problem))
 }
 

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
@@ -66,7 +66,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) bool {
 		respond.Restored(w, a.Gate.Restored())
 		return true
 	}
-	status := failure.Status(http.StatusServiceUnavailable,
+	status := apistatus.Status(http.StatusServiceUnavailable,
 		fmt.Sprintf("the pods are not known yet: %v", a.Gate.CheckKnown()))
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	respond.Status(w, status)
@@ -103,9 +103,9 @@ func (a *API) scopeOf(w http.ResponseWriter, r *http.Request) *view.Scope {
 	if err == nil {
 		return scope
 	}
-	status := failure.Status(http.StatusServiceUnavailable, err.Error())
+	status := apistatus.Status(http.StatusServiceUnavailable, err.Error())
 	if apierrors.IsForbidden(err) {
-		status = failure.Status(http.StatusForbidden, err.Error())
+		status = apistatus.Status(http.StatusForbidden, err.Error())
 		status.Details = &metav1.StatusDetails{Kind: "pods"}
 	}
 	respond.Status(w, status)
@@ -120,7 +120,7 @@ func Has(path string) bool {
 
 // Write refuses a request that is neither GET nor HEAD.
 func Write(w http.ResponseWriter, r *http.Request) {
-	if instead := failure.Instead(strings.TrimSuffix(r.URL.Path, "/")); instead != "" {
+	if instead := apistatus.Instead(strings.TrimSuffix(r.URL.Path, "/")); instead != "" {
 		respond.Error(w, http.StatusMethodNotAllowed, instead)
 		return
 	}
@@ -133,14 +133,14 @@ func Write(w http.ResponseWriter, r *http.Request) {
 //
 // apiserver: apierrors.NewResourceExpired.
 func expired(err *journal.CompactedError) *metav1.Status {
-	return failure.Status(http.StatusGone, "too old resource version: "+err.Error())
+	return apistatus.Status(http.StatusGone, "too old resource version: "+err.Error())
 }
 
 // tooLarge is the status for a revision that does not exist yet.
 //
 // apiserver: apiserver/pkg/storage NewTooLargeResourceVersionError.
 func tooLarge(revision, head int64) *metav1.Status {
-	status := failure.Status(http.StatusGatewayTimeout,
+	status := apistatus.Status(http.StatusGatewayTimeout,
 		fmt.Sprintf("Too large resource version: %d, current: %d", revision, head))
 	status.Details = &metav1.StatusDetails{
 		RetryAfterSeconds: 1,
@@ -150,7 +150,7 @@ func tooLarge(revision, head int64) *metav1.Status {
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	if instead := failure.Instead(r.URL.Path); instead != "" {
+	if instead := apistatus.Instead(r.URL.Path); instead != "" {
 		respond.Error(w, http.StatusNotFound, instead)
 		return
 	}
@@ -159,12 +159,12 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 }
 
 func badRequest(err error) *metav1.Status {
-	return failure.Status(http.StatusBadRequest, err.Error())
+	return apistatus.Status(http.StatusBadRequest, err.Error())
 }
 
 // notAcceptable is the status for a format that is not served.
 func notAcceptable(r *http.Request) *metav1.Status {
-	return failure.Status(http.StatusNotAcceptable, fmt.Sprintf(
+	return apistatus.Status(http.StatusNotAcceptable, fmt.Sprintf(
 		"only the following media types are accepted: %s and %s, both also with as=PartialObjectMetadata (for a list, as=PartialObjectMetadataList);g=meta.k8s.io;v=v1, "+
 			"and %s;as=Table;g=meta.k8s.io;v=v1; not %q",
 		jsonType, protobufType, jsonType, r.Header.Get("Accept")))

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -66,7 +66,7 @@ func (a *API) page(o *options) (*page, *metav1.Status) {
 		return nil, expired(compacted)
 	}
 	if err != nil {
-		return nil, failure.Status(http.StatusServiceUnavailable, err.Error())
+		return nil, apistatus.Status(http.StatusServiceUnavailable, err.Error())
 	}
 	p := &page{items: items, revision: revision}
 	if o.next != nil {
@@ -113,7 +113,7 @@ func (a *API) one(w http.ResponseWriter, r *http.Request, opts *options) {
 			respond.Error(w, http.StatusServiceUnavailable, err.Error())
 			return
 		}
-		status := failure.Status(http.StatusNotFound, fmt.Sprintf("%s %q not found", res.Name, name.Name))
+		status := apistatus.Status(http.StatusNotFound, fmt.Sprintf("%s %q not found", res.Name, name.Name))
 		status.Details = &metav1.StatusDetails{Name: name.Name, Kind: res.Name}
 		respond.Status(w, status)
 		return

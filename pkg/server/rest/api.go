@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
@@ -113,7 +113,7 @@ func answerError(w http.ResponseWriter, err error) {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
-	status := failure.Status(http.StatusServiceUnavailable, err.Error())
+	status := apistatus.Status(http.StatusServiceUnavailable, err.Error())
 	if known, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		status.Code, status.Reason = known.ErrStatus.Code, known.ErrStatus.Reason
 	}

@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
@@ -181,7 +181,7 @@ var callCodes = map[metav1.StatusReason]codes.Code{
 	metav1.StatusReasonForbidden:       codes.PermissionDenied,
 	metav1.StatusReasonConflict:        codes.FailedPrecondition,
 	metav1.StatusReasonTooManyRequests: codes.ResourceExhausted,
-	failure.NotImplemented:             codes.Unimplemented,
+	apistatus.NotImplemented:           codes.Unimplemented,
 }
 
 // callError returns the gRPC error for an error that may have a status; nil for none.

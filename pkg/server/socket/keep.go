@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/await"
-	"github.com/podconfigd/podconfigd/internal/lockfile"
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
 // keepPeriod is the interval at which the socket file is checked.
@@ -159,7 +159,7 @@ func lockSocket(ctx context.Context, socket string) (unlock func(), err error) {
 	dir, base := filepath.Split(socket)
 	name := filepath.Join(dir, "."+base+lockSuffix)
 	for attempt := 1; ; attempt++ {
-		lock, err := lockfile.Lock(name)
+		lock, err := smallfile.Lock(name)
 		switch {
 		case err == nil && isAt(lock, name):
 			return func() {
@@ -168,10 +168,10 @@ func lockSocket(ctx context.Context, socket string) (unlock func(), err error) {
 			}, nil
 		case err == nil:
 			_ = lock.Close() // the daemon that had the lock has removed it
-		case !errors.Is(err, lockfile.ErrLocked):
+		case !errors.Is(err, smallfile.ErrLocked):
 			return nil, err
 		}
-		err = lockfile.ErrLocked
+		err = smallfile.ErrLocked
 		if attempt < lockAttempts {
 			err = await.For(ctx, lockRetry)
 		}

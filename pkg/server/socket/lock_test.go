@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/podconfigd/podconfigd/internal/lockfile"
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
@@ -83,8 +83,8 @@ func TestTheLockIsWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := lockSocket(t.Context(), path); !errors.Is(err, lockfile.ErrLocked) {
-			t.Errorf("got %v, want %v", err, lockfile.ErrLocked)
+		if _, err := lockSocket(t.Context(), path); !errors.Is(err, smallfile.ErrLocked) {
+			t.Errorf("got %v, want %v", err, smallfile.ErrLocked)
 		}
 		time.AfterFunc(lockRetry/2, unlock)
 		unlock, err = lockSocket(t.Context(), path)
@@ -140,7 +140,7 @@ func TestAnEarlierVersionKeepsItsSocket(t *testing.T) {
 // Between opening the lock and locking it, the daemon that had it removed it.
 func TestALockThatIsRemoved(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
-	file, err := lockfile.Lock(name)
+	file, err := smallfile.Lock(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -102,7 +102,7 @@ func (b *Backend) Admit(ctx context.Context, query *lookup.Query) (release func(
 func (b *Backend) Find(ctx context.Context, scope *view.Scope, query *lookup.Query) (*v1alpha1.Lookup, error) {
 	answer, err := b.Lookup.Find(ctx, scope, query)
 	if err == nil && query.Self && conn.ProcessEnded(ctx) { // the answer may be of another process with its PID
-		return nil, failure.New(http.StatusNotFound, fmt.Sprintf("looking up the client, process %d: it has ended", query.Client))
+		return nil, apistatus.New(http.StatusNotFound, fmt.Sprintf("looking up the client, process %d: it has ended", query.Client))
 	}
 	return answer, err
 }
@@ -112,9 +112,9 @@ func ofClient(ctx context.Context, query *lookup.Query) error {
 	pid, connected, ok := conn.Process(ctx)
 	switch {
 	case !ok:
-		return failure.New(http.StatusBadRequest, "looking up the client: its process is not known over TCP: ask on the unix socket")
+		return apistatus.New(http.StatusBadRequest, "looking up the client: its process is not known over TCP: ask on the unix socket")
 	case pid == 0:
-		return failure.New(http.StatusNotImplemented, "looking up the client: it is outside of podconfigd's PID namespace: run podconfigd in that of the host")
+		return apistatus.New(http.StatusNotImplemented, "looking up the client: it is outside of podconfigd's PID namespace: run podconfigd in that of the host")
 	}
 	query.Client, query.Connected = pid, connected
 	return nil

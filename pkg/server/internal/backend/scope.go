@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
@@ -67,7 +67,7 @@ func (b *Backend) deny(ctx context.Context, scope *view.Scope, what, why string)
 		klog.FromContext(ctx).Info("Refused a client by the access rules; further ones of it are only counted for an hour",
 			"subject", who, "gids", slices.Concat([]uint32{}, subject.GIDs), "groups", slices.Concat([]string{}, subject.Groups), "request", what, "reason", why)
 	}
-	return failure.New(http.StatusForbidden, fmt.Sprintf("%s may not %s: %s", who, what, why))
+	return apistatus.New(http.StatusForbidden, fmt.Sprintf("%s may not %s: %s", who, what, why))
 }
 
 // ResyncPod sends a SYNC for one pod to its subscribers. It returns an error of Options.Resync.
@@ -84,7 +84,7 @@ func (b *Backend) ResyncPod(ctx context.Context, pod types.NamespacedName) error
 		return err
 	}
 	if !sees { // as for a pod that is not there
-		return failure.New(http.StatusNotFound, fmt.Sprintf("resyncing pod %v: no such pod", pod))
+		return apistatus.New(http.StatusNotFound, fmt.Sprintf("resyncing pod %v: no such pod", pod))
 	}
 	return b.Resync(ctx, pod.Namespace, pod.Name)
 }

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/failure"
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -24,7 +24,9 @@ type Router interface {
 }
 
 // Error answers with a metav1.Status.
-func Error(w http.ResponseWriter, code int, message string) { Status(w, failure.Status(code, message)) }
+func Error(w http.ResponseWriter, code int, message string) {
+	Status(w, apistatus.Status(code, message))
+}
 
 // MaxMessage is the maximum size of the message of an error. A message can quote the request, and stays in
 // memory if the client does not read it.
@@ -47,7 +49,7 @@ func Status(w http.ResponseWriter, status *metav1.Status) {
 
 // TooMany returns the status of a request beyond a limit.
 func TooMany(refusal error) *metav1.Status {
-	status := failure.Status(http.StatusTooManyRequests, refusal.Error())
+	status := apistatus.Status(http.StatusTooManyRequests, refusal.Error())
 	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	return status
 }

@@ -1,7 +1,6 @@
 //go:build unix
 
-// Package lockfile locks files that no other user can open, and so no other user can lock.
-package lockfile
+package smallfile
 
 import (
 	"errors"
@@ -20,7 +19,7 @@ var (
 	errForeign = errors.New("it is not a regular file of this user with one name: remove it")
 )
 
-// Lock locks a file until the result is closed. It creates the file if necessary. It does not wait:
+// Lock locks a file that no other user can open, until the result is closed. It creates the file if necessary. It does not wait:
 // if another process has the lock, the error is ErrLocked.
 //
 // The file gets the mode 0600. It is an error if there is something else in its place: a link, a

@@ -1,10 +1,10 @@
-// Package mailbox lets other goroutines run functions in the goroutine that owns some state:
+// Package calls lets other goroutines run functions in the goroutine that owns some state:
 //
 //	err := box.Do(ctx, func(ctx context.Context) error { state.n++; return nil }) // in any goroutine
 //
 //	case call := <-box.Calls(): // in the loop of the owner
 //		call(ctx)
-package mailbox
+package calls
 
 import (
 	"context"

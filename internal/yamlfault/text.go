@@ -1,9 +1,9 @@
-// Package located finds faults in YAML and JSON, and their lines.
+// Package yamlfault finds faults in YAML and JSON, and their lines.
 //
 //	text := located.New("pod.yaml", data)
 //	fault := text.At("spec.containers[0].image", "Required value")
 //	fmt.Println(fault.In("pod.yaml")) // pod.yaml:7: spec.containers[0].image: Required value
-package located
+package yamlfault
 
 import (
 	"bytes"

@@ -1,7 +1,7 @@
-// Package failure makes the answers to requests that fail: statuses of the Kubernetes API.
+// Package apistatus makes the answers to requests that fail: statuses of the Kubernetes API.
 //
 //	return failure.New(http.StatusNotFound, "resyncing pod a/b: no such pod")
-package failure
+package apistatus
 
 import (
 	"net/http"
