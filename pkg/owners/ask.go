@@ -7,7 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -93,7 +93,7 @@ func (r *Resolver) get(ctx context.Context, of *ref) (*metav1.PartialObjectMetad
 	if err != nil {
 		return nil, kindError{err}
 	}
-	if faults := path.IsValidPathSegmentName(of.Name); len(faults) > 0 {
+	if faults := content.IsPathSegmentName(of.Name); len(faults) > 0 {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the name %q of an owner reference %s", of.Name, faults[0]))
 	}
 	if err := r.limiter.Wait(ctx); err != nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,7 +64,7 @@ func (r *Resolver) path(ctx context.Context, of *ref) (string, error) {
 // versionPath returns the path of the resources of an apiVersion.
 func versionPath(apiVersion string) (string, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil || gv.Version == "" || len(path.IsValidPathSegmentName(gv.Group))+len(path.IsValidPathSegmentName(gv.Version)) > 0 {
+	if err != nil || gv.Version == "" || len(content.IsPathSegmentName(gv.Group))+len(content.IsPathSegmentName(gv.Version)) > 0 {
 		return "", apierrors.NewBadRequest(fmt.Sprintf("apiVersion %q of an owner reference is not valid", apiVersion))
 	}
 	if gv.Group == "" {
@@ -83,7 +83,7 @@ func (r *Resolver) discover(ctx context.Context, k *kind, version string, of *re
 		return fmt.Errorf("finding the resource of %s %s: %w", of.APIVersion, of.Kind, err)
 	}
 	for i := range list.APIResources {
-		if a := &list.APIResources[i]; a.Kind == of.Kind && !strings.Contains(a.Name, "/") && len(path.IsValidPathSegmentName(a.Name)) == 0 {
+		if a := &list.APIResources[i]; a.Kind == of.Kind && !strings.Contains(a.Name, "/") && len(content.IsPathSegmentName(a.Name)) == 0 {
 			k.resource, k.namespaced = a.Name, a.Namespaced
 			return nil
 		}

@@ -136,18 +136,16 @@ func mirrorPodsSection(m *v1alpha1.MirrorStatus) *page {
 
 // ownersText says which owners of pods are known, and why the others are not.
 func ownersText(o *v1alpha1.OwnersStatus) string {
-	text := fmt.Sprintf("%d known", o.Known)
+	known := fmt.Sprintf("%d known", o.Known)
 	if o.Waiting > 0 {
-		text += fmt.Sprintf(", %d waiting", o.Waiting)
+		known += fmt.Sprintf(", %d waiting", o.Waiting)
 	}
 	if o.LastError != "" {
-		text += ": " + o.LastError
+		known += ": " + o.LastError
 	}
-	for _, note := range o.Notes {
-		text += "; " + note
-	}
+	parts := append([]string{known}, o.Notes...)
 	if o.NotesOmitted > 0 {
-		text += fmt.Sprintf("; and %d more", o.NotesOmitted)
+		parts = append(parts, fmt.Sprintf("and %d more", o.NotesOmitted))
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
