@@ -26,7 +26,7 @@ func (f *firsts) add(containers map[started]string, known func(id string) bool) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.containers == nil {
-		f.containers = containers
+		f.containers = make(map[started]string)
 	}
 	maps.Copy(f.containers, containers)
 	if len(f.containers) < f.limit {
