@@ -170,6 +170,8 @@ type HistoryOptions struct {
 	Source string
 	// Pod is the name of a pod, as in kube-system/etcd-node1.
 	Pod string
+	// Owner is an owner of pods, as in deployment/checkout. It requires --owners of the daemon.
+	Owner string
 	// Pods requests the previous and the new version of the pod.
 	Pods bool
 }
@@ -184,6 +186,7 @@ func (c *Client) History(ctx context.Context, opts HistoryOptions) iter.Seq2[*v1
 	set(first, "until", opts.Until)
 	set(first, "source", opts.Source)
 	set(first, "pod", opts.Pod)
+	set(first, "owner", opts.Owner)
 	set(first, "pods", opts.Pods)
 	if opts.Newest {
 		set(first, "newest", true)

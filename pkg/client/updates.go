@@ -36,6 +36,8 @@ type Options struct {
 	// Fields are the fields of the pods to send, as in spec.containers.image; all if empty.
 	// Changes of other fields send nothing.
 	Fields []string
+	// Owner selects pods with this owner, as in deployment/checkout. It requires --owners of the daemon.
+	Owner string
 	// NoMirrorPods excludes mirror pods, which a kubelet creates in the apiserver for its
 	// static pods.
 	NoMirrorPods bool
@@ -155,6 +157,7 @@ func (s *subscription) query() url.Values {
 	set(query, "namespace", s.opts.Namespace)
 	set(query, "labelSelector", s.opts.LabelSelector)
 	set(query, "fieldSelector", s.opts.FieldSelector)
+	set(query, "owner", s.opts.Owner)
 	set(query, "fields", strings.Join(s.opts.Fields, ","))
 	if s.opts.NoMirrorPods {
 		query.Set("mirrorPods", "false")

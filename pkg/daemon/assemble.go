@@ -95,7 +95,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	if d.runtime != nil {
 		d.runtime.orphans = d.loop.Orphans
 	}
-	serve.Lookup, serve.Owners = lookup.New(find), find.Owners
+	serve.Lookup, serve.Owners = lookup.New(find), c.Owners
 	d.parts = slices.Concat(d.required(serve.Lookup), d.state.parts())
 	if d.runtime != nil {
 		d.parts = append(d.parts, d.runtime.part())

@@ -28,7 +28,7 @@ func (d *Daemon) resolveOwners(find *lookup.Options, registry prometheus.Registe
 		opts.File = filepath.Join(d.state.dir, ownersName)
 	}
 	resolver := owners.New(opts)
-	find.Owners = resolver.Of
+	find.Owners, d.state.owners = resolver.Of, resolver.Of
 	return []part{{
 		name: "owners",
 		run: func(ctx context.Context) error {

@@ -38,6 +38,8 @@ type state struct {
 	updates  []config.PodUpdate
 	// forgotten are the sources that are no longer configured, with their number of pods.
 	forgotten map[string]int
+	// owners returns the owners of a pod; nil if they are not resolved.
+	owners func(*journal.Pod) []v1alpha1.Owner
 }
 
 func openState(c *Config, node types.NodeName, registry prometheus.Registerer) (*state, error) {
@@ -234,6 +236,7 @@ func (s *state) history() func(history.Options) iter.Seq2[*v1alpha1.HistoryRecor
 		return nil
 	}
 	return func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
+		opts.Owners = s.owners
 		return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
 			end := func() bool {
 				status := s.log.Status()

@@ -1,13 +1,13 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -48,27 +48,42 @@ func (j *Journal) HandlePodSyncs(_ context.Context, pods []*v1.Pod) {
 	}
 }
 
-// RecordOwners appends an OWNERS for each source that has any pods with the UIDs, if a subscriber requests owners or requested
-// them within the last minutes. Without UIDs, it appends one for all pods in any case: at a start, nobody knows what subscribers
-// that resume have got.
-func (j *Journal) RecordOwners(uids ...types.UID) {
-	now := time.Now()
+// SetOwners sets the function that returns the owners of a pod, from its controller to the top. It is called while the intake is
+// locked, so it must not call the journal. All pods come in an OWNERS: at a start, nobody knows what subscribers that resume have got.
+func (j *Journal) SetOwners(of func(*Pod) []v1alpha1.Owner) {
 	j.intake.mu.Lock()
 	defer j.intake.mu.Unlock()
-	if len(uids) == 0 {
-		uids = slices.Sorted(maps.Keys(j.intake.uids.pods))
-	} else if !j.wanted(config.OWNERS, j.intake.head, now) {
-		return
-	}
-	bySource := make(map[string][]*v1.Pod)
-	for _, uid := range uids {
-		for _, p := range j.intake.uids.pods[uid] {
-			bySource[p.Source] = append(bySource[p.Source], p.Merged)
+	j.intake.owners = of
+	j.recordOwners(true)
+}
+
+// RecordOwners appends an OWNERS for each source that has pods whose owners have changed.
+func (j *Journal) RecordOwners() {
+	j.intake.mu.Lock()
+	defer j.intake.mu.Unlock()
+	j.recordOwners(false)
+}
+
+func (j *Journal) recordOwners(all bool) {
+	in := &j.intake
+	bySource := make(map[string][]*Pod)
+	for _, pods := range in.uids.pods {
+		for _, p := range pods {
+			if owners := in.owners(p); !slices.EqualFunc(owners, p.Owners, v1alpha1.Owner.Equal) {
+				bySource[p.Source] = append(bySource[p.Source], p.owned(owners))
+			} else if all {
+				bySource[p.Source] = append(bySource[p.Source], p)
+			}
 		}
 	}
 	for _, source := range slices.Sorted(maps.Keys(bySource)) {
-		u := config.PodUpdate{Op: config.OWNERS, Source: source, Pods: bySource[source]}
-		j.commit(j.number([]config.PodUpdate{u}, [][]*Pod{nil}, nil, now))
+		versions := bySource[source]
+		slices.SortFunc(versions, func(a, b *Pod) int { return cmp.Compare(a.Object.UID, b.Object.UID) })
+		u := config.PodUpdate{Op: config.OWNERS, Source: source}
+		for _, p := range versions {
+			u.Pods = append(u.Pods, p.Merged)
+		}
+		j.commit(j.number([]config.PodUpdate{u}, [][]*Pod{versions}, nil, time.Now()))
 	}
 }
 

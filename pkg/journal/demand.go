@@ -23,7 +23,7 @@ type demand struct {
 
 // onDemand reports whether the operation is recorded only while a subscriber requests it.
 func onDemand(op config.PodOperation) bool {
-	return op == config.SYNC || op == config.PLEG || op == config.OWNERS
+	return op == config.SYNC || op == config.PLEG
 }
 
 func (j *Journal) demandLocked(op config.PodOperation) *demand {

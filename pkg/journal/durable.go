@@ -93,7 +93,7 @@ func (j *Journal) restore(r *Recovered, floor int64) {
 	j.gaps = append(j.gaps, gap{r.Revision, in.head})
 	j.table, j.progress = in.table, r.Revision
 	// What is not stored was not recorded.
-	for _, op := range []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING} {
+	for _, op := range []config.PodOperation{config.SYNC, config.PLEG, config.HOUSEKEEPING, config.OWNERS} {
 		j.demandLocked(op).since = r.Revision + 1
 	}
 }

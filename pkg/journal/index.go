@@ -64,6 +64,15 @@ func (n *names) renumber(p *Pod, revision int64) *Pod {
 	return r.named
 }
 
+// own replaces a pod by the same version with other owners. It returns the change of its name. first is false if the name has
+// another pod.
+func (n *names) own(before, after *Pod, revision int64) (change Change, first bool) {
+	old, _ := n.pods.Get(row{Pod: before})
+	named := after.At(old.named.Revision)
+	n.pods.ReplaceOrInsert(row{after, named})
+	return Change{revision, old.named, named}, n.first(n.pods, after.Object).Pod == after
+}
+
 // once returns the names that the current set has changed, each once.
 func (n *names) once() []touchedName {
 	if len(n.touched) < 2 {

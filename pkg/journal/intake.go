@@ -33,6 +33,8 @@ type intake struct {
 	sources map[string]Source
 
 	namespaces namespaces
+	// owners returns the owners of a pod; nil if nobody knows them.
+	owners func(*Pod) []v1alpha1.Owner
 }
 
 func newIntake(head int64, bookmark *Bookmark) intake {
@@ -59,7 +61,7 @@ func (in *intake) end(set *Set) *Set {
 		switch {
 		case u.Op == config.HOUSEKEEPING:
 			next.orphans = u.Pods
-		case u.Op.IsConfig():
+		case u.Op.IsConfig(), u.Op == config.OWNERS:
 			next.pods = in.names.pods.Clone()
 		}
 	}
@@ -114,7 +116,9 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 			}
 		}
 	}
-	set.Names, in.head = in.names.changes(in.table.pods, in.head)
+	if updates[0].Op != config.OWNERS {
+		set.Names, in.head = in.names.changes(in.table.pods, in.head)
+	}
 	set.UIDs = in.uids.changes()
 	in.changeNamespaces(set)
 	set.Updates[len(set.Updates)-1].Revision = in.head
@@ -138,14 +142,25 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 	switch {
 	case u.Op == config.REMOVE && before == nil: // the merge removes only what it added
 		pod = NewPod(u.Source, object).At(in.head)
-	case u.Op == config.REMOVE, before != nil && before.Merged == object && (!u.Op.IsConfig() || before.Status == pod.Status):
+	case u.Op == config.REMOVE, before != nil && before.Merged == object && u.Op != config.OWNERS && (!u.Op.IsConfig() || before.Status == pod.Status):
 		pod = before
+	case u.Op == config.OWNERS:
 	default:
-		pod.Revision = in.head
+		if pod.Revision = in.head; u.Op.IsConfig() && in.owners != nil {
+			pod.Owners = in.owners(pod)
+		}
 	}
 	u.Pods[n], u.Before[n] = pod, before
 	u.Mirrors = u.Mirrors || config.IsMirrorPod(object) || (before != nil && config.IsMirrorPod(before.Object))
 	present := before
+	if u.Op == config.OWNERS && pod != before {
+		if change, first := in.names.own(before, pod, in.head); first {
+			set.Names = append(set.Names, change)
+		}
+		in.uids.replace(before, pod)
+		set.size += int64(before.size) * encodedFactor
+		return
+	}
 	if u.Op.IsConfig() {
 		if present = pod; u.Op == config.REMOVE {
 			present = nil

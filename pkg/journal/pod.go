@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
@@ -26,9 +27,11 @@ type Pod struct {
 	Revision int64
 	// File is the manifest file of this version, or nil.
 	File *config.File
-	// Fields are the only fields that Object has, and Whole is the form with all fields; nil for all.
+	// Owners are the known owners, from the controller to the top. They are no part of Object, and a version with others has the
+	// revision of this one. A form that leaves out the owner references has none of those that follow from them.
+	Owners []v1alpha1.Owner
+	// Fields are the only fields that Object has; nil for all.
 	Fields *podmask.Mask
-	Whole  *Pod
 	// Memo caches the encodings of the version.
 	*Memo
 
@@ -41,6 +44,9 @@ type Pod struct {
 // object, 2 for its JSON and 1 for the protobuf. Measured for pods of one container (330
 // bytes) and of three with ten variables each (1347 bytes).
 const memoryFactor = 9
+
+// encodedFactor is the part of it that versions with the same object do not share.
+const encodedFactor = 3
 
 // NewPod returns a version of a pod that is not in a journal yet.
 func NewPod(source string, object *v1.Pod) *Pod { return newPod(source, object, nil) }
@@ -67,6 +73,13 @@ func (p *Pod) At(revision int64) *Pod {
 	return &other
 }
 
+// owned returns the same version with other owners.
+func (p *Pod) owned(owners []v1alpha1.Owner) *Pod {
+	other := *p
+	other.Owners, other.Memo = owners, new(Memo) // it caches forms with the owners
+	return &other
+}
+
 // podKey identifies a pod: versions of the same pod have the same key.
 type podKey struct {
 	source string
@@ -84,14 +97,21 @@ func (p *Pod) uid() types.UID { return p.Object.UID }
 // Derive returns a form of the pod: compute makes its object from that of the pod. Each form is
 // made once for each key, and has the revision and the source of the pod.
 func (p *Pod) Derive(key any, compute func(*v1.Pod) *v1.Pod) *Pod {
-	form, _ := Once(p.Memo, key, func() (*Pod, error) { return p.form(nil, compute), nil }) // it never fails
+	form, _ := Once(p.Memo, key, func() (*Pod, error) { // it never fails
+		form := p.form(nil, compute)
+		if len(form.Object.OwnerReferences) == 0 && len(p.Object.OwnerReferences) > 0 {
+			form.Owners = nil
+		}
+		return form, nil
+	})
 	return form.At(p.Revision)
 }
 
 func (p *Pod) form(fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
 	object := compute(p.Object)
 	return &Pod{
-		Object: object, Merged: object, Source: p.Source, Revision: p.Revision, Fields: fields, Memo: new(Memo), size: object.Size(),
+		Object: object, Merged: object, Source: p.Source, Revision: p.Revision, Owners: p.Owners, Fields: fields, Memo: new(Memo),
+		size: object.Size(),
 	}
 }
 
@@ -122,7 +142,6 @@ func (m *masked) of(p *Pod, fields *podmask.Mask) *Pod {
 		maps.DeleteFunc(m.forms, func(_ podmask.Key, form weak.Pointer[Pod]) bool { return form.Value() == nil })
 	}
 	form := p.form(fields, fields.Apply)
-	form.Whole = p
 	if len(m.forms) < maxDerived {
 		if m.forms == nil {
 			m.forms = make(map[podmask.Key]weak.Pointer[Pod])

@@ -69,8 +69,13 @@ func (u *Update) Once() *Update {
 type Change struct {
 	// Revision is the change's own: no other change of the set has it. It is 0 for a UID.
 	Revision int64
-	// Before and After are the pods of the name or UID; nil for none.
+	// Before and After are the pods of the name or UID; nil for none. They have the same revision if only the owners changed.
 	Before, After *Pod
+}
+
+// OwnersOnly reports whether only the owners changed.
+func (c *Change) OwnersOnly() bool {
+	return c.Before != nil && c.After != nil && c.Before.Revision == c.After.Revision
 }
 
 // Set is the changes by one set of a source, or one update of another kind. All of it
@@ -111,7 +116,7 @@ func (s *Set) Pods() []*Pod { return s.After.bySource() }
 func (s *Set) nodes() int64 {
 	changed := 0
 	for _, u := range s.Updates {
-		if u.Op.IsConfig() {
+		if u.Op.IsConfig() || u.Op == config.OWNERS {
 			changed += len(u.Pods)
 		}
 	}

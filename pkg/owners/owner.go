@@ -117,7 +117,7 @@ func (r *Resolver) Of(pod *journal.Pod) (chain []v1alpha1.Owner) {
 
 func (r *Resolver) nodeOf(pod *v1.Pod) v1alpha1.Owner {
 	owner := v1alpha1.Owner{APIVersion: "v1", Kind: "Node", Name: pod.Spec.NodeName}
-	if object := r.opts.Node(); object != nil {
+	if object := r.node.Load(); object != nil {
 		owner.UID = string(object.UID)
 	}
 	return owner

@@ -4,13 +4,13 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -59,6 +59,9 @@ type Resolver struct {
 	unsaved, saveFailed bool
 	saved               time.Time
 
+	// node is the last one that Options.Node returned. The journal calls Of while it is locked, and Node can call the journal.
+	node atomic.Pointer[v1.Node]
+
 	// mu guards the fields below. Only the goroutine of Run writes them.
 	mu     sync.Mutex
 	owners map[ref]*owner
@@ -81,19 +84,19 @@ func New(opts Options) *Resolver {
 // Run reads owners until the context is done, and returns the cause of the context.
 func (r *Resolver) Run(ctx context.Context) error {
 	r.load(ctx)
-	r.opts.Journal.RecordOwners()
+	r.node.Store(r.opts.Node())
+	r.opts.Journal.SetOwners(r.Of)
 	defer r.save(ctx)
 	for {
 		state := r.opts.Journal.State()
 		r.look(state.Pods, time.Now())
+		r.node.Store(r.opts.Node())
+		r.opts.Journal.RecordOwners()
 		o, due := r.next(time.Now())
 		if o != nil {
 			r.ask(ctx, o)
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
-			}
-			if uids := r.below(state.Pods, o); len(uids) > 0 {
-				r.opts.Journal.RecordOwners(uids...)
 			}
 			continue
 		}
@@ -163,34 +166,6 @@ func (r *Resolver) use(next *ref) {
 		}
 		o.look, next = r.looks, o.Up
 	}
-}
-
-// below returns the UIDs of the pods below an owner, if it is known now.
-func (r *Resolver) below(pods []*journal.Pod, of *owner) (uids []types.UID) {
-	if !of.known {
-		return nil
-	}
-	for _, p := range pods {
-		if p.Source != config.ApiserverSource {
-			continue
-		}
-		next := controllerOf(p.Object, p.Object.Namespace)
-		for range maxSteps {
-			if next == nil {
-				break
-			}
-			if *next == of.ref {
-				uids = append(uids, p.Object.UID)
-				break
-			}
-			if o := r.owners[*next]; o != nil {
-				next = o.Up
-			} else {
-				next = nil
-			}
-		}
-	}
-	return uids
 }
 
 // next returns the owner to ask for: one that was not asked for, or the one that was not asked for the longest. If there is none,

@@ -15,7 +15,7 @@ import (
 func TestSubscribersOfOwners(t *testing.T) {
 	inWorld(t, func(w *world) {
 		watch := func(since *int64) *view.Cursor {
-			return view.Stream(w.journal, view.StreamOptions{Owners: w.resolver.Of, Since: since})
+			return view.Stream(w.journal, view.StreamOptions{Owners: true, Since: since})
 		}
 		// expect compares what comes within a second, each once.
 		expect := func(c *view.Cursor, want string) {
@@ -47,12 +47,28 @@ func TestSubscribersOfOwners(t *testing.T) {
 		expect(c, "ADD a 1, ADD b 1, RECONCILE a 2, RECONCILE b 2")
 		c.Close()
 
+		// A pod that comes during the request is no exception.
+		w.deployment("db", "db-1")
+		during := false
+		w.fault = func(string) error {
+			if !during {
+				during = true
+				w.add("apps/v1 ReplicaSet db-1", "d")
+			}
+			return nil
+		}
 		revision := w.journal.Revision()
+		c = watch(&revision)
+		w.add("apps/v1 ReplicaSet db-1", "c")
+		expect(c, "ADD c 1, ADD d 1, RECONCILE c 2, RECONCILE d 2")
+		c.Close()
+
+		revision = w.journal.Revision()
 		w.stop()
 		w.run()
 		w.pass(time.Second)
 		c = watch(&revision)
-		expect(c, "RECONCILE a 2, RECONCILE b 2")
+		expect(c, "RECONCILE a 2, RECONCILE b 2, RECONCILE c 2, RECONCILE d 2")
 		c.Close()
 	})
 }

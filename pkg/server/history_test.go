@@ -92,9 +92,9 @@ func (l *journalLog) change(op config.PodOperation, source, name, image string) 
 // serve serves the history of the log.
 func (l *journalLog) serve(change ...func(*Options)) *daemon {
 	l.t.Helper()
-	return serveWithLimits(l.t, journal.Options{}, conn.Limits{}, append(change, func(o *Options) {
+	return serveWithLimits(l.t, journal.Options{}, conn.Limits{}, append([]func(*Options){func(o *Options) {
 		o.History = func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] { return history.Read(l.dir, opts) }
-	})...)
+	}}, change...)...)
 }
 
 func (d *daemon) page(t *testing.T, query string) *v1alpha1.History {

@@ -43,8 +43,8 @@ type Options struct {
 	Runtime func() v1alpha1.RuntimePods
 	// Lookup answers /v1alpha1/lookup; nil for none.
 	Lookup *lookup.Lookup
-	// Owners returns the owners of a pod, from its controller to the top; nil if they are not resolved.
-	Owners func(*journal.Pod) []v1alpha1.Owner
+	// Owners is whether the pods of the journal have their owners.
+	Owners bool
 	// History returns the changes on disk, oldest first; nil without a state directory. See
 	// history.Read.
 	History func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error]

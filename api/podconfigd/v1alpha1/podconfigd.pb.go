@@ -181,7 +181,10 @@ type PodSelector struct {
 	FieldSelector string `protobuf:"bytes,4,opt,name=field_selector,json=fieldSelector,proto3" json:"field_selector,omitempty"`
 	// no_mirror_pods excludes mirror pods, which a kubelet creates in the apiserver for its
 	// static pods.
-	NoMirrorPods  bool `protobuf:"varint,5,opt,name=no_mirror_pods,json=noMirrorPods,proto3" json:"no_mirror_pods,omitempty"`
+	NoMirrorPods bool `protobuf:"varint,5,opt,name=no_mirror_pods,json=noMirrorPods,proto3" json:"no_mirror_pods,omitempty"`
+	// owner is an owner of the pods, as in deployment/checkout or deployment.apps/checkout. It
+	// requires --owners of the daemon.
+	Owner         string `protobuf:"bytes,6,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -249,6 +252,13 @@ func (x *PodSelector) GetNoMirrorPods() bool {
 		return x.NoMirrorPods
 	}
 	return false
+}
+
+func (x *PodSelector) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 // WatchRequest configures a stream.
@@ -1981,7 +1991,10 @@ type HistoryRequest struct {
 	// until is the time of the last change. If it is not set, there is no end.
 	Until *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=until,proto3" json:"until,omitempty"`
 	// newest requests the newest change first. The newest file is read first.
-	Newest        bool `protobuf:"varint,8,opt,name=newest,proto3" json:"newest,omitempty"`
+	Newest bool `protobuf:"varint,8,opt,name=newest,proto3" json:"newest,omitempty"`
+	// owner selects the changes of pods with this owner, as in deployment/checkout. What is above
+	// the controller of a pod is what the daemon knows now. It requires --owners of the daemon.
+	Owner         string `protobuf:"bytes,9,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2070,6 +2083,13 @@ func (x *HistoryRequest) GetNewest() bool {
 		return x.Newest
 	}
 	return false
+}
+
+func (x *HistoryRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
 }
 
 // HistoryResponse is a page of changes.
@@ -4390,13 +4410,14 @@ var File_podconfigd_v1alpha1_podconfigd_proto protoreflect.FileDescriptor
 
 const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
-	"$podconfigd/v1alpha1/podconfigd.proto\x12\x13podconfigd.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb7\x01\n" +
+	"$podconfigd/v1alpha1/podconfigd.proto\x12\x13podconfigd.v1alpha1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcd\x01\n" +
 	"\vPodSelector\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12%\n" +
 	"\x0elabel_selector\x18\x03 \x01(\tR\rlabelSelector\x12%\n" +
 	"\x0efield_selector\x18\x04 \x01(\tR\rfieldSelector\x12$\n" +
-	"\x0eno_mirror_pods\x18\x05 \x01(\bR\fnoMirrorPods\"\xba\x02\n" +
+	"\x0eno_mirror_pods\x18\x05 \x01(\bR\fnoMirrorPods\x12\x14\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\"\xba\x02\n" +
 	"\fWatchRequest\x12-\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x19.podconfigd.v1alpha1.ModeR\x04mode\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x19\n" +
@@ -4546,7 +4567,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x06result\";\n" +
 	"\vLookupError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x87\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x9d\x02\n" +
 	"\x0eHistoryRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x10\n" +
@@ -4555,7 +4576,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12%\n" +
 	"\x0econtinue_token\x18\x06 \x01(\tR\rcontinueToken\x120\n" +
 	"\x05until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
-	"\x06newest\x18\b \x01(\bR\x06newest\"v\n" +
+	"\x06newest\x18\b \x01(\bR\x06newest\x12\x14\n" +
+	"\x05owner\x18\t \x01(\tR\x05owner\"v\n" +
 	"\x0fHistoryResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".podconfigd.v1alpha1.HistoryRecordR\arecords\x12%\n" +
 	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\xab\x03\n" +

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "maps"
+
 // Owner is a controller: that of a pod, or that of another owner.
 type Owner struct {
 	APIVersion string `json:"apiVersion"`
@@ -11,6 +13,11 @@ type Owner struct {
 	// Labels are those that the owner had when the daemon asked for it. They are not set if it is not
 	// known, and for a node.
 	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Equal reports whether two owners are the same, with the same labels.
+func (o Owner) Equal(other Owner) bool {
+	return o.APIVersion == other.APIVersion && o.Kind == other.Kind && o.Name == other.Name && o.UID == other.UID && maps.Equal(o.Labels, other.Labels)
 }
 
 // OwnersStatus is what the daemon knows about the owners of the pods. A client that does not see everything

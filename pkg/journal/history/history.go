@@ -18,6 +18,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -39,6 +40,9 @@ type Options struct {
 	Source string
 	// Pod is the name of a pod; empty for all.
 	Pod types.NamespacedName
+	// Owner selects the records in which the version before or the one after has this owner. Owners returns the owners of a version.
+	Owner  podowner.Selector
+	Owners func(*journal.Pod) []v1alpha1.Owner
 	// Pods adds the previous and the new version of the pod to the records.
 	Pods bool
 	// Grant is what the client may see; nil for everything.
@@ -77,7 +81,7 @@ func Read(dir string, opts Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 					yield(nil, fmt.Errorf("reading the history in %s: %w", dir, err))
 					return
 				}
-				if !opts.selects(&r) || !show(opts.Grant, &r) {
+				if !opts.selects(&r) || !show(opts.Grant, &r) || !opts.owned(&r) {
 					continue
 				}
 				if out := record(&r, opts.Pods); opts.Newest {
@@ -110,6 +114,13 @@ func (o *Options) selects(r *store.Record) bool {
 	default:
 		return r.Pod != nil && r.Pod.Object.Namespace == o.Pod.Namespace && r.Pod.Object.Name == o.Pod.Name
 	}
+}
+
+// owned reports whether a record is selected by its owner, as the client sees it.
+func (o *Options) owned(r *store.Record) bool {
+	return o.Owner.Empty() || r.Gap != "" || slices.ContainsFunc([]*journal.Pod{r.Before, r.Pod}, func(p *journal.Pod) bool {
+		return p != nil && o.Owner.Matches(o.Owners(p))
+	})
 }
 
 // record converts a record.

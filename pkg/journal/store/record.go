@@ -143,7 +143,7 @@ func keyOf(p *journal.Pod) podKey { return podKey{p.Source, p.Object.UID} }
 // renumbered returns the pods whose name has another revision than the version of the pod.
 func renumbered(set *journal.Set) (byName map[podKey]int64) {
 	for _, c := range set.Names {
-		if c.After == nil || isVersion(set, c) {
+		if c.After == nil || c.After.Revision != c.Revision || isVersion(set, c) { // another revision: only its owners changed
 			continue
 		}
 		if byName == nil {

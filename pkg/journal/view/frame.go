@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"iter"
 	"time"
 
@@ -47,8 +46,8 @@ type Frame struct {
 	Bookmark *journal.Bookmark
 	// Event is set in a PLEG.
 	Event *v1alpha1.Event
-	// Owners returns the owners of a pod; nil if the subscriber does not request them.
-	Owners func(*journal.Pod) []v1alpha1.Owner
+	// Owners is whether the subscriber requests the owners of the pods.
+	Owners bool
 	// Memo caches the encodings of the frame.
 	journal.Memo
 
@@ -78,11 +77,11 @@ func (f *Frame) add(p *journal.Pod) {
 // OwnersOfPods returns the owners of the frame's pods that have any, by the UID of the pod.
 func (f *Frame) OwnersOfPods() iter.Seq2[types.UID, []v1alpha1.Owner] {
 	return func(yield func(types.UID, []v1alpha1.Owner) bool) {
-		if f.Owners == nil {
+		if !f.Owners {
 			return
 		}
 		for _, p := range f.Pods {
-			if owners := f.Owners(cmp.Or(p.Whole, p)); len(owners) > 0 && !yield(p.Object.UID, owners) {
+			if len(p.Owners) > 0 && !yield(p.Object.UID, p.Owners) {
 				return
 			}
 		}

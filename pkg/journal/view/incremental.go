@@ -88,7 +88,7 @@ func (s *stream) update(u *journal.Update) []*Frame {
 		return nil
 	case l.selects(u.Mirrors) || len(u.Pods) == 0: // no pods: the first set of a source
 		return s.wanted(whole, batch{op: u.Op, pods: u.Pods, always: true})
-	case !u.Op.IsConfig():
+	case !u.Op.IsConfig() && u.Op != config.OWNERS:
 		return s.wanted(whole, batch{op: u.Op, pods: l.filter(u.Pods), always: u.Op == config.HOUSEKEEPING})
 	}
 	var removes, adds, same []*journal.Pod

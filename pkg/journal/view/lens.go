@@ -8,6 +8,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -118,8 +119,11 @@ func (l *lens) whole(p *journal.Pod) bool {
 
 // changeIn returns the change of a pod of an update.
 func (l *lens) changeIn(u *journal.Update, n int) (was, is *journal.Pod) {
-	if u.Op == config.REMOVE {
+	switch u.Op {
+	case config.REMOVE:
 		return l.change(u.Before[n], nil)
+	case config.OWNERS: // no change of the pod
+		return l.see(u.Before[n]), l.see(u.Pods[n])
 	}
 	return l.change(u.Before[n], u.Pods[n])
 }
@@ -141,6 +145,8 @@ type Selector struct {
 	// NoMirrorPods leaves out mirror pods: the copies of static pods that a kubelet
 	// creates in the apiserver.
 	NoMirrorPods bool
+	// Owner selects pods with this owner; the zero value selects all.
+	Owner podowner.Selector
 }
 
 // selection is a comparable form of a selector. Two subscribers with the same selection
@@ -148,10 +154,11 @@ type Selector struct {
 type selection struct {
 	source, namespace, labels, fields string
 	noMirrorPods                      bool
+	owner                             podowner.Selector
 }
 
 func (s *Selector) selection() selection {
-	key := selection{source: s.Source, namespace: s.Namespace, noMirrorPods: s.NoMirrorPods}
+	key := selection{source: s.Source, namespace: s.Namespace, noMirrorPods: s.NoMirrorPods, owner: s.Owner}
 	if s.Labels != nil {
 		key.labels = textOf(s.Labels)
 	}
@@ -177,8 +184,17 @@ func textOf(s interface {
 // selects reports whether the selector selects all pods of an update. mirrors is true if the update
 // has mirror pods.
 func (s *Selector) selects(mirrors bool) bool {
-	return s.Source == "" && s.Namespace == "" && (!s.NoMirrorPods || !mirrors) &&
+	return s.Source == "" && s.Namespace == "" && s.Owner.Empty() && (!s.NoMirrorPods || !mirrors) &&
 		(s.Labels == nil || s.Labels.Empty()) && (s.Fields == nil || s.Fields.Empty())
+}
+
+// recorded returns the operations that must have been recorded for a subscriber that resumes. Owners before a restart are not known.
+func (s *Selector) recorded(ops journal.Operations) journal.Operations {
+	all := journal.Operations{config.OWNERS: !s.Owner.Empty()}
+	for op := range ops {
+		all[op] = all[op] || op != config.OWNERS && ops[op] // of the owners, all come after a restart
+	}
+	return all
 }
 
 // Matches reports whether the pod is selected.
@@ -192,7 +208,7 @@ func (s *Selector) Matches(p *journal.Pod) bool {
 		return false
 	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(podfields.Of(p.Object)):
 		return false
-	case s.NoMirrorPods && config.IsMirrorPod(p.Object):
+	case s.NoMirrorPods && config.IsMirrorPod(p.Object), !s.Owner.Matches(p.Owners):
 		return false
 	}
 	return true

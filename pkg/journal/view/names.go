@@ -29,7 +29,7 @@ func Names(j *journal.Journal, opts NamesOptions) *Cursor {
 	c.view = v
 	if opts.Since == nil {
 		c.open("")
-	} else if err := cmp.Or(j.Resumable("", *opts.Since, nil), opts.scope.resumable(*opts.Since)); err != nil {
+	} else if err := cmp.Or(j.Resumable("", *opts.Since, opts.Selector.recorded(nil)), opts.scope.resumable(*opts.Since)); err != nil {
 		v.failed = err
 	} else {
 		c.resume(*opts.Since)
@@ -94,7 +94,7 @@ func changes(l *lens, set *journal.Set, all []journal.Change) (frames []*Frame) 
 		was, is := l.change(change.Before, change.After)
 		op, pod := config.UPDATE, is
 		switch {
-		case was == nil && is == nil:
+		case was == nil && is == nil, was != nil && is != nil && change.OwnersOnly():
 			continue
 		case was == nil:
 			op = config.ADD

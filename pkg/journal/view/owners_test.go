@@ -7,6 +7,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -15,7 +16,7 @@ import (
 func TestOwners(t *testing.T) {
 	known := map[types.UID]string{}
 	of := func(p *journal.Pod) []v1alpha1.Owner {
-		if name := known[p.Object.UID]; name != "" && p.Fields == nil {
+		if name := known[p.Object.UID]; name != "" {
 			return []v1alpha1.Owner{{Kind: "Deployment", Name: name}}
 		}
 		return nil
@@ -27,18 +28,19 @@ func TestOwners(t *testing.T) {
 		return all
 	}
 	j := newJournal(journal.Options{})
+	j.SetOwners(of)
 	j.Append(update(config.ADD, "a=1", "b=1"))
 	without := j.watch(StreamOptions{})
-	all := j.watch(StreamOptions{Owners: of})
-	some := j.watch(StreamOptions{Owners: of, Options: Options{Selector: Selector{Namespace: "default"}, Fields: mask(t, "status.phase")}})
-	sets := j.watch(StreamOptions{Owners: of, Mode: SnapshotMode})
-	updates := j.watch(StreamOptions{Owners: of, Mode: SnapshotAndUpdatesMode})
+	all := j.watch(StreamOptions{Owners: true})
+	some := j.watch(StreamOptions{Owners: true, Options: Options{Selector: Selector{Namespace: "default"}, Fields: mask(t, "status.phase")}})
+	sets := j.watch(StreamOptions{Owners: true, Mode: SnapshotMode})
+	updates := j.watch(StreamOptions{Owners: true, Mode: SnapshotAndUpdatesMode})
 	for _, c := range []*testCursor{without, all, some, sets, updates} {
 		c.drain()
 	}
 	uid := pod("a").UID
 	known[uid] = "shop"
-	j.RecordOwners(uid)
+	j.RecordOwners()
 	if frames := without.drain(); len(frames) > 1 || len(frames) == 1 && frames[0].Op != config.BOOKMARK {
 		t.Errorf("without owners: got %s", show(j, frames))
 	}
@@ -57,23 +59,23 @@ func TestOwners(t *testing.T) {
 	}
 	j.Append(update(config.REMOVE, "a=2"))
 	all.drain()
-	j.RecordOwners(uid)
-	j.RecordOwners("unknown")
+	known[uid] = "other"
+	j.RecordOwners()
 	if frames := all.drain(); len(frames) > 1 || len(frames) == 1 && frames[0].Op != config.BOOKMARK {
 		t.Errorf("after the removal: got %s", show(j, frames))
 	}
 
 	// A subscriber resumes. At a start, all pods come.
-	resumed := j.watch(StreamOptions{Owners: of, Since: &revision})
+	resumed := j.watch(StreamOptions{Owners: true, Since: &revision})
 	if frames := resumed.drain(); frames[0].Op != config.UPDATE {
 		t.Errorf("after a resume: got %s", show(j, frames))
 	}
 	for _, c := range []*testCursor{all, some, sets, updates, resumed} {
 		c.Close()
 	}
+	j.SetOwners(of)
 	j.RecordOwners()
-	j.RecordOwners()
-	late := j.watch(StreamOptions{Owners: of, Since: &revision})
+	late := j.watch(StreamOptions{Owners: true, Since: &revision})
 	frames := late.drain()
 	if last := frames[len(frames)-1]; last.Op != config.RECONCILE || len(last.Pods) != 1 || last.Pods[0].Object.Name != "b" {
 		t.Errorf("after a start: got %s", show(j, frames))
@@ -87,4 +89,12 @@ func mask(t *testing.T, paths ...string) *podmask.Mask {
 		t.Fatal(err)
 	}
 	return m
+}
+
+func mustOwner(text string) podowner.Selector {
+	s, err := podowner.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return s
 }

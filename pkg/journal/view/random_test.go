@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/test/testutil"
@@ -27,18 +28,33 @@ func TestRandomSubscribers(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		j := newJournal(journal.Options{Sources: []string{"api", "file", "http"}, MaxUpdates: 1 + r.IntN(30)})
 		odd := Options{Selector: Selector{Labels: mustLabels("image in (1, 3, 5)")}}
+		owned := Options{Selector: Selector{Owner: mustOwner("deployment/web")}}
+		owners := map[types.UID]string{}
+		j.SetOwners(func(p *journal.Pod) []v1alpha1.Owner {
+			return []v1alpha1.Owner{{Kind: "Deployment", Name: owners[p.Object.UID]}}
+		})
 		subscribers := []*testSubscriber{
 			{name: "incremental", open: openStream(StreamOptions{})},
 			{name: "incremental, selected", Options: odd, open: openStream(StreamOptions{Options: odd})},
 			{name: "snapshots", mode: SnapshotMode, Options: odd, open: openStream(StreamOptions{Mode: SnapshotMode, Options: odd, Ops: allOps()})},
 			{name: "snapshots and updates", mode: SnapshotAndUpdatesMode, Options: odd, open: openStream(StreamOptions{Mode: SnapshotAndUpdatesMode, Options: odd, Ops: allOps()})},
+			{name: "incremental, owned", Options: owned, open: openStream(StreamOptions{Options: owned, Owners: true})},
+			{name: "snapshots, owned", mode: SnapshotMode, Options: owned, open: openStream(StreamOptions{Mode: SnapshotMode, Options: owned, Ops: allOps()})},
+			{name: "snapshots and updates, owned", mode: SnapshotAndUpdatesMode, Options: owned, open: openStream(StreamOptions{Mode: SnapshotAndUpdatesMode, Options: owned, Ops: allOps(), Owners: true})},
+			{name: "names, owned", view: journal.ByName, Options: owned, open: openNames(owned)},
+			{name: "UIDs, owned", view: journal.ByUID, Options: owned, open: func(j *testJournal, _ *int64) *Cursor { return UIDs(j.Journal, owned) }},
 			{name: "names", view: journal.ByName, open: openNames(Options{})},
 			{name: "names, selected", view: journal.ByName, Options: odd, open: openNames(odd)},
 			{name: "UIDs", view: journal.ByUID, Options: Options{Selector: podsAPI}, open: func(j *testJournal, _ *int64) *Cursor { return UIDs(j.Journal, Options{Selector: podsAPI}) }},
 		}
 		history := map[int64]string{}
 		for range 100 {
-			randomSet(r, j, true)
+			if randomSet(r, j, true); r.IntN(3) == 0 {
+				for range 1 + r.IntN(3) {
+					owners[types.UID(fmt.Sprint("u", r.IntN(8)))] = []string{"", "web", "web", "db"}[r.IntN(4)]
+				}
+				j.RecordOwners()
+			}
 			history[j.Revision()] = showNamed(t, j, 0)
 			for _, s := range subscribers {
 				s.random = r
@@ -267,7 +283,8 @@ func (s *testSubscriber) takePod(t *testing.T, f *Frame, i int, p *journal.Pod) 
 			t.Errorf("%s: revision %d after %d", s.name, revision, *s.since)
 		}
 		s.since = new(revision)
-		if f.Op != config.REMOVE && revision != p.Revision {
+		// A pod that comes because of its owner has the revision of its last change.
+		if f.Op != config.REMOVE && revision != p.Revision && (s.Selector.Owner.Empty() || f.Op != config.ADD || revision < p.Revision) {
 			t.Errorf("%s: revision %d of %s", s.name, revision, showPod(p, p.Revision))
 		}
 	}
@@ -280,6 +297,9 @@ func (s *testSubscriber) takePod(t *testing.T, f *Frame, i int, p *journal.Pod) 
 	if f.Op == config.REMOVE {
 		delete(s.held, s.key(p))
 		return
+	}
+	if revision != 0 {
+		revision = p.Revision
 	}
 	s.held[s.key(p)] = showPod(p, revision)
 	if f.Op == config.ADD {

@@ -53,7 +53,7 @@ func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
 
 func (v *snapshots) frames(set *journal.Set) []*Frame {
 	return memoized(set, v.key, func() []*Frame {
-		if len(set.Updates) > 0 && !set.Updates[0].Op.IsConfig() {
+		if len(set.Updates) > 0 && !set.Updates[0].Op.IsConfig() && set.Updates[0].Op != config.OWNERS {
 			return v.owned(v.update(set.Updates[0])...)
 		}
 		return v.owned(v.set(set)...)
@@ -70,12 +70,14 @@ func (v *snapshots) set(set *journal.Set) []*Frame {
 			f.Restored = anyRestored(f.Pods, set.Bookmark)
 		}
 	}
-	if v.mode == SnapshotAndUpdatesMode {
-		for _, u := range set.Updates {
-			switch u.Op {
-			case config.UPDATE, config.DELETE, config.RECONCILE:
+	for _, u := range set.Updates {
+		switch u.Op {
+		case config.UPDATE, config.DELETE, config.RECONCILE:
+			if v.mode == SnapshotAndUpdatesMode {
 				changes = append(changes, v.changed(u)...)
 			}
+		case config.OWNERS:
+			changes = append(changes, v.changed(u)...)
 		}
 	}
 	// If the SET covers later updates than the first change, it has no revision. A

@@ -47,9 +47,8 @@ type StreamOptions struct {
 	// Ops are the requested operations; nil means DefaultOperations of the mode. BOOKMARK
 	// is always sent.
 	Ops journal.Operations
-	// Owners returns the owners of a pod, which frames then have too: from its controller to the top. A change of them is a
-	// RECONCILE. nil for a subscriber that does not request them.
-	Owners func(*journal.Pod) []v1alpha1.Owner
+	// Owners is whether frames have the owners of pods too. A change of them is a RECONCILE then.
+	Owners bool
 }
 
 // DefaultOperations are the operations of a subscriber that requests none: the config
@@ -76,7 +75,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	if opts.Ops == nil {
 		opts.Ops = DefaultOperations(opts.Mode)
 	}
-	if opts.Owners != nil {
+	if opts.Owners {
 		opts.Ops = maps.Clone(opts.Ops)
 		opts.Ops[config.OWNERS] = true
 	}
@@ -90,7 +89,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	}
 	if opts.Since == nil {
 		c.open("")
-	} else if err := cmp.Or(j.Resumable(opts.Instance, *opts.Since, opts.Ops), opts.scope.resumable(*opts.Since)); err != nil {
+	} else if err := cmp.Or(j.Resumable(opts.Instance, *opts.Since, opts.Selector.recorded(opts.Ops)), opts.scope.resumable(*opts.Since)); err != nil {
 		_ = c.fellBehind(err) // the stream starts again
 	} else {
 		c.resume(*opts.Since)
@@ -107,7 +106,7 @@ type stream struct {
 	lens     lens
 	ops      journal.Operations
 	mode     Mode
-	owners   func(*journal.Pod) []v1alpha1.Owner
+	owners   bool
 	key      unique.Handle[streamKey]
 }
 
@@ -140,14 +139,14 @@ func (s *stream) behind(error) error { return nil }
 
 // owned returns the frames with the owners of their pods, if the subscriber requests them. The frames are new.
 func (s *stream) owned(frames ...*Frame) []*Frame {
-	if s.owners == nil {
+	if !s.owners {
 		return frames
 	}
 	for _, f := range frames {
 		if f == nil {
 			continue
 		}
-		if f.Owners = s.owners; f.Op == config.OWNERS {
+		if f.Owners = true; f.Op == config.OWNERS {
 			f.Op = config.RECONCILE
 		}
 	}

@@ -77,6 +77,11 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) bool {
 func (a *API) reads(res *resource, answer func(http.ResponseWriter, *http.Request, *options)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		opts, status := parseOptions(r, res)
+		if status == nil {
+			if err := a.CheckOwners(false, opts.selector.Owner); err != nil {
+				status = badRequest(err)
+			}
+		}
 		if status != nil {
 			respond.Status(w, status)
 			return

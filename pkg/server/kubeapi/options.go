@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
@@ -130,6 +131,10 @@ func (p *parser) listOptions(o *options, namespace string) {
 func (p *parser) selector(namespace string) view.Selector {
 	s := view.Selector{Namespace: namespace}
 	var err error
+	if p.resource.Namespaced { // pods
+		s.Owner, err = podowner.Parse(p.query.Get("owner"))
+		p.Add("owner", err)
+	}
 	s.Labels, err = labels.Parse(p.query.Get("labelSelector"))
 	p.Add("labelSelector", err)
 	s.Fields, err = p.resource.parseFields(p.query.Get("fieldSelector"))

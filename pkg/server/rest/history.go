@@ -25,6 +25,9 @@ func (a *API) history(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 		return
 	}
 	query, err := params.ParseHistory(r.URL.RawQuery, time.Now())
+	if err == nil {
+		err = a.CheckOwners(false, query.Opts.Owner)
+	}
 	if err != nil {
 		respond.BadRequest(w, err)
 		return

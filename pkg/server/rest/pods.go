@@ -19,6 +19,9 @@ const listBuffer = 16 << 10
 // pods answers with the current pods.
 func (a *API) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 	query, err := params.ParsePods(r.URL.RawQuery)
+	if err == nil {
+		err = a.CheckOwners(false, query.Selector.Owner)
+	}
 	if err != nil {
 		respond.BadRequest(w, err)
 		return

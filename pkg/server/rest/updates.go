@@ -9,23 +9,19 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
-	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // updates serves the stream until the client disconnects or the server stops.
 func (a *API) updates(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
-	opts, owners, err := params.ParseUpdates(r.URL.RawQuery)
+	opts, err := params.ParseUpdates(r.URL.RawQuery)
+	if err == nil {
+		err = a.CheckOwners(opts.Owners, opts.Selector.Owner)
+	}
 	if err != nil {
 		respond.BadRequest(w, err)
 		return
-	}
-	if owners {
-		if opts.Owners = a.Owners; opts.Owners == nil {
-			respond.BadRequest(w, backend.ErrNoOwners)
-			return
-		}
 	}
 	release, refusal := a.Limits.Subscribe(r)
 	if refusal != nil {

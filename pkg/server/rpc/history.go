@@ -23,6 +23,9 @@ func (a *podConfigAPI) History(ctx context.Context, request *v1alpha1.HistoryReq
 		return nil, status.Error(codes.FailedPrecondition, backend.ErrNoHistory.Error())
 	}
 	query, err := params.History(request)
+	if err == nil {
+		err = a.services.CheckOwners(false, query.Opts.Owner)
+	}
 	if err != nil {
 		return nil, invalid(err)
 	}

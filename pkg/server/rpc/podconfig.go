@@ -14,7 +14,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
-	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
 
@@ -27,17 +26,15 @@ type podConfigAPI struct {
 // Watch sends the stream of updates.
 func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerStreamingServer[v1alpha1.WatchResponse]) error {
 	opts, err := params.Updates(request)
+	if err == nil {
+		err = a.services.CheckOwners(opts.Owners, opts.Selector.Owner)
+	}
 	if err != nil {
 		return invalid(err)
 	}
 	scope, err := a.services.Scope(stream.Context())
 	if err != nil {
 		return callError(err)
-	}
-	if request.GetOwners() {
-		if opts.Owners = a.services.Owners; opts.Owners == nil {
-			return invalid(backend.ErrNoOwners)
-		}
 	}
 	opts.Client = grpcClient(stream.Context())
 	return sendFrames(a.services, stream, scope.Stream(opts), func(f *view.Frame) ([]any, error) {
@@ -48,6 +45,9 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 // List returns the current pods.
 func (a *podConfigAPI) List(ctx context.Context, request *v1alpha1.ListRequest) (*v1alpha1.ListResponse, error) {
 	selector, fields, err := params.List(request)
+	if err == nil {
+		err = a.services.CheckOwners(false, selector.Owner)
+	}
 	if err != nil {
 		return nil, invalid(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/apistatus"
-	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
@@ -33,7 +33,7 @@ type Backend struct {
 	Status  func() v1alpha1.Status
 	Runtime func() v1alpha1.RuntimePods
 	Lookup  *lookup.Lookup
-	Owners  func(*journal.Pod) []v1alpha1.Owner
+	Owners  bool
 	History func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error]
 	Resync  func(ctx context.Context, namespace, name string) error
 	Release func(ctx context.Context, source string, most *int) error
@@ -55,8 +55,17 @@ func New(gate *view.Gate, limits *conn.Limiter, status func() v1alpha1.Status, f
 	}
 }
 
-// ErrNoOwners is the answer to a subscriber that requests owners.
-var ErrNoOwners = errors.New("parameter \"owners\": podconfigd does not know the owners of pods: start it with --owners")
+// CheckOwners returns an error if a client requests the owners of pods, or selects by them, and nobody knows them.
+func (b *Backend) CheckOwners(requested bool, selector podowner.Selector) error {
+	name := "owner"
+	switch {
+	case b.Owners || !requested && selector.Empty():
+		return nil
+	case requested:
+		name = "owners"
+	}
+	return fmt.Errorf("parameter %q: podconfigd does not know the owners of pods: start it with --owners", name)
+}
 
 // ErrNoLookup is the answer of a server without lookups.
 var ErrNoLookup = errors.New("this server answers no lookups")

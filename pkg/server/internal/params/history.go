@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 )
@@ -62,7 +63,7 @@ func (q *HistoryQuery) resume(token string) error {
 		return errHistoryToken
 	}
 	if t.Selection != q.selection {
-		return errors.New("it is of a request with other parameters: pass the same since, until, source, pod, pods and newest")
+		return errors.New("it is of a request with other parameters: pass the same since, until, source, pod, pods, newest and owner")
 	}
 	q.Opts.Since, q.Opts.Until = t.Since, t.Until
 	if q.Opts.Newest {
@@ -75,7 +76,7 @@ func (q *HistoryQuery) resume(token string) error {
 
 // ParseHistory parses the query of /v1alpha1/history.
 func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
-	q, err := parseQuery(raw, "since", "source", "pod", "pods", "limit", "continue", "until", "newest")
+	q, err := parseQuery(raw, "since", "source", "pod", "pods", "limit", "continue", "until", "newest", "owner")
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
 		}
 	}
 	h.setLimit(&q.Faults, limit, strconv.Quote(v["limit"]))
-	h.complete(&q.Faults, v["source"], v["pod"], v["continue"])
+	h.complete(&q.Faults, v["source"], v["pod"], v["owner"], v["continue"])
 	return h, q.Err()
 }
 
@@ -120,7 +121,7 @@ func History(request *v1alpha1.HistoryRequest) (*HistoryQuery, error) {
 	h.selection = fmt.Sprint(since, " ", request.GetSource(), " ", request.GetPod(), " ", request.GetPods(), " ", until, " ", h.Opts.Newest)
 	h.Opts.Pods = request.GetPods()
 	h.setLimit(&f, request.GetLimit(), request.GetLimit())
-	h.complete(&f, request.GetSource(), request.GetPod(), request.GetContinueToken())
+	h.complete(&f, request.GetSource(), request.GetPod(), request.GetOwner(), request.GetContinueToken())
 	return h, f.Err()
 }
 
@@ -134,12 +135,17 @@ func (q *HistoryQuery) setLimit(f *Faults, limit int64, given any) {
 
 // complete parses the parameters that are text in all protocols. If the request has faults, the token is
 // not checked.
-func (q *HistoryQuery) complete(f *Faults, source, pod, token string) {
+func (q *HistoryQuery) complete(f *Faults, source, pod, owner, token string) {
 	var err error
 	q.Opts.Source, err = config.ParseSource(source)
 	f.Add("source", err)
 	q.Opts.Pod, err = history.ParsePod(pod)
 	f.Add("pod", err)
+	q.Opts.Owner, err = podowner.Parse(owner)
+	f.Add("owner", err)
+	if owner != "" {
+		q.selection += " " + owner
+	}
 	if len(f.errs) == 0 {
 		f.Add("continue", q.resume(token))
 	}

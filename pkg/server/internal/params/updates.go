@@ -14,18 +14,19 @@ import (
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
-// ParseUpdates parses the query of /v1alpha1/updates. owners is true if it requests the owners of the pods.
-func ParseUpdates(raw string) (opts view.StreamOptions, owners bool, err error) {
-	q, err := parseQuery(raw, "mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods", "fields", "owners")
+// ParseUpdates parses the query of /v1alpha1/updates.
+func ParseUpdates(raw string) (opts view.StreamOptions, err error) {
+	q, err := parseQuery(raw, "mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods", "fields", "owners", "owner")
 	if err != nil {
-		return opts, false, err
+		return opts, err
 	}
-	owners = q.bool("owners", false)
+	opts.Owners = q.bool("owners", false)
 	opts.Instance = q.values["instance"]
 	opts.Mode, err = view.ParseMode(q.values["mode"])
 	q.Add("mode", err)
@@ -40,10 +41,10 @@ func ParseUpdates(raw string) (opts view.StreamOptions, owners bool, err error) 
 	q.Add("ops", err)
 	opts.Fields, err = parseFields(q.values["fields"])
 	q.Add("fields", err)
-	opts.Selector = q.selector(q.values["source"], q.values["labelSelector"], q.values["fieldSelector"])
+	opts.Selector = q.selector(q.values["source"], q.values["labelSelector"], q.values["fieldSelector"], q.values["owner"])
 	opts.Selector.Namespace, opts.Selector.NoMirrorPods = q.values["namespace"], !q.bool("mirrorPods", true)
 	q.checkUpdates(&opts)
-	return opts, owners, q.Err()
+	return opts, q.Err()
 }
 
 // Pods is a request for /pods.
@@ -57,11 +58,13 @@ type Pods struct {
 // ParsePods parses the query of /pods. Like /pods of the kubelet, the answer has mirror pods only if the
 // query has mirrorPods=true.
 func ParsePods(raw string) (*Pods, error) {
-	q, err := parseQuery(raw, "mirrorPods", "fields", "resourceVersions")
+	q, err := parseQuery(raw, "mirrorPods", "fields", "resourceVersions", "owner")
 	if err != nil {
 		return nil, err
 	}
 	p := &Pods{Selector: view.Selector{NoMirrorPods: !q.bool("mirrorPods", false)}, Versions: q.bool("resourceVersions", false)}
+	p.Selector.Owner, err = podowner.Parse(q.values["owner"])
+	q.Add("owner", err)
 	p.Fields, err = parseFields(q.values["fields"])
 	q.Add("fields", err)
 	if p.Versions && p.Fields != nil {
@@ -73,12 +76,13 @@ func ParsePods(raw string) (*Pods, error) {
 // selectorFields maps parameters of HTTP to the fields of a message with a selector.
 var selectorFields = map[string]string{
 	"source": "selector.source", "labelSelector": "selector.label_selector", "fieldSelector": "selector.field_selector",
+	"owner": "selector.owner",
 }
 
 // Updates converts a request for updates.
 func Updates(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 	f := Faults{fields: selectorFields}
-	opts := view.StreamOptions{Instance: request.GetInstance(), Since: request.Since}
+	opts := view.StreamOptions{Instance: request.GetInstance(), Since: request.Since, Owners: request.GetOwners()}
 	mode, ok := modes[request.GetMode()]
 	if !ok {
 		f.Add("mode", fmt.Errorf("%d is not a mode", request.GetMode()))
@@ -122,7 +126,7 @@ func notRevision(given any) error {
 	return fmt.Errorf("%v is not a revision: expected 0 to %d", given, math.MaxInt64)
 }
 
-func (f *Faults) selector(source, labelSelector, fieldSelector string) (s view.Selector) {
+func (f *Faults) selector(source, labelSelector, fieldSelector, owner string) (s view.Selector) {
 	var err error
 	s.Source, err = config.ParseSource(source)
 	f.Add("source", err)
@@ -130,6 +134,8 @@ func (f *Faults) selector(source, labelSelector, fieldSelector string) (s view.S
 	f.Add("labelSelector", err)
 	s.Fields, err = podfields.Parse(fieldSelector)
 	f.Add("fieldSelector", err)
+	s.Owner, err = podowner.Parse(owner)
+	f.Add("owner", err)
 	return s
 }
 
@@ -151,7 +157,7 @@ func (f *Faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask)
 	}
 	fields, err := podmask.Parse(paths)
 	f.Add("fields", err)
-	selector := f.selector(s.GetSource(), s.GetLabelSelector(), s.GetFieldSelector())
+	selector := f.selector(s.GetSource(), s.GetLabelSelector(), s.GetFieldSelector(), s.GetOwner())
 	selector.Namespace, selector.NoMirrorPods = s.GetNamespace(), s.GetNoMirrorPods()
 	return selector, fields
 }

@@ -15,12 +15,12 @@ import (
 func FuzzParseUpdates(f *testing.F) {
 	for _, query := range []string{
 		"", "mode=snapshot&ops=*&source=file", "instance=i&since=1", "since=-1", "labelSelector=a%3Db,c+in+(d)&fieldSelector=metadata.name%3Dx",
-		"ops=ADD,,UPDATE", "mirrorPods=false&mirrorPods=true", "%zz", "namespace=;&x",
+		"ops=ADD,,UPDATE", "mirrorPods=false&mirrorPods=true", "%zz", "namespace=;&x", "owner=deployment%2Fweb", "owner=a",
 	} {
 		f.Add(query)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		opts, _, err := ParseUpdates(query)
+		opts, err := ParseUpdates(query)
 		if err != nil {
 			if err.Error() == "" {
 				t.Error("refused without a reason")
