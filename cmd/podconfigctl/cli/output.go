@@ -35,6 +35,9 @@ func Address(s *v1alpha1.Subscriber) string {
 	return s.Address
 }
 
+// OwnerHelp is the help of the flag --owner.
+const OwnerHelp = "Select pods by one of their owners, as KIND/NAME or KIND.GROUP/NAME, for example deployment/web. Requires --owners of the daemon."
+
 // TopOwner returns the last of the owners of a pod, as in deployment/web.
 func TopOwner(owners []v1alpha1.Owner) string {
 	if len(owners) == 0 {

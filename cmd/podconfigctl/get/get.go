@@ -24,15 +24,16 @@ import (
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
 	"github.com/podconfigd/podconfigd/internal/command"
 	"github.com/podconfigd/podconfigd/internal/podfields"
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
 // Options are the flags of get pods.
 type Options struct {
-	output, namespace, selector, fieldSelector      string
-	mirrorPods, all, noHeaders, showLabels, managed bool
-	watch, watchOnly, watchEvents, ignoreNotFound   bool
-	labelColumns                                    []string
+	output, namespace, selector, fieldSelector, ownedBy string
+	mirrorPods, all, noHeaders, showLabels, managed     bool
+	watch, watchOnly, watchEvents, ignoreNotFound       bool
+	labelColumns                                        []string
 	// args are the arguments, and names what they stand for.
 	args  []string
 	names []wanted
@@ -98,6 +99,7 @@ printed too: use --output-watch-events to distinguish it.`,
 	f.BoolVarP(&o.all, "all-namespaces", "A", false, "List the pods of all namespaces and ignore --namespace. This is the default without --namespace.")
 	f.StringVarP(&o.selector, "selector", "l", "", "Select pods by label, for example app=web.")
 	f.StringVar(&o.fieldSelector, "field-selector", "", "Select pods by field, for example status.phase=Running.")
+	f.StringVar(&o.ownedBy, "owner", "", cli.OwnerHelp)
 	f.BoolVarP(&o.watch, "watch", "w", false, "After the list, print each pod that changes.")
 	f.BoolVar(&o.watchOnly, "watch-only", false, "Print each pod that changes, without the list.")
 	f.BoolVar(&o.watchEvents, "output-watch-events", false, "With --watch or --watch-only, print also what happened: ADDED, MODIFIED or DELETED.")
@@ -140,7 +142,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	if o.watch || o.watchOnly {
 		return newPodWatch(o, c, printer, selects, out, streams.ErrOut).run(ctx)
 	}
-	list, err := listPods(ctx, c)
+	list, err := listPods(ctx, c, o.ownedBy)
 	if err != nil {
 		return err
 	}
@@ -196,7 +198,7 @@ func (o *Options) check() (selects func(*unstructured.Unstructured) bool, err er
 	if err := checkFormat(o.output); err != nil {
 		return nil, err
 	}
-	if len(o.args) > 0 && (o.selector != "" || o.fieldSelector != "") {
+	if len(o.args) > 0 && (o.selector != "" || o.fieldSelector != "" || o.ownedBy != "") {
 		return nil, errors.New("NAME and a selector are both given: leave out one of them")
 	}
 	o.names = nil
@@ -206,6 +208,9 @@ func (o *Options) check() (selects func(*unstructured.Unstructured) bool, err er
 			return nil, err
 		}
 		o.names = append(o.names, wanted{Name: name})
+	}
+	if _, err := podowner.Parse(o.ownedBy); err != nil {
+		return nil, fmt.Errorf("--owner: %w", err)
 	}
 	byLabel, err := labels.Parse(o.selector)
 	if err != nil {

@@ -54,6 +54,28 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// The daemon selects by owner.
+func TestSelectByOwner(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("owner") != "deployment/web" && r.URL.Path != "/v1alpha1/status" {
+			t.Errorf("got %v", r.URL)
+		}
+		if w.WriteHeader(http.StatusBadRequest); r.URL.Query().Has("watch") {
+			t.Error("it watches, although the list was refused")
+		}
+		_, _ = io.WriteString(w, `{"kind":"Status","message":"start it with --owners"}`)
+	}))
+	t.Cleanup(server.Close)
+	for _, flags := range []string{"--owner deployment/web", "--owner deployment/web --watch"} {
+		if err := run(t.Context(), server.URL, io.Discard, strings.Fields(flags)...); err == nil || !strings.Contains(err.Error(), "start it with --owners") {
+			t.Errorf("%s: got %v", flags, err)
+		}
+	}
+	if err := run(t.Context(), server.URL, io.Discard, "--owner", "web"); err == nil || !strings.Contains(err.Error(), `--owner: "web" is not an owner`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // With a daemon that finds owners, the wide table has the top of them as its last column. Pods of one controller share a lookup.
 func TestOwners(t *testing.T) {
 	lookups := 0

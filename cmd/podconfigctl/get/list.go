@@ -21,9 +21,12 @@ import (
 )
 
 // listPods requests all pods, sorted by namespace and name. Each pod is as in the
-// Kubernetes API. Unlike there, the list does not wait for sources that have not delivered their pods yet.
-func listPods(ctx context.Context, c *client.Client) (*unstructured.UnstructuredList, error) {
+// Kubernetes API. owner selects pods by it, unless it is empty. Unlike there, the list does not wait for sources that have not delivered their pods yet.
+func listPods(ctx context.Context, c *client.Client, owner string) (*unstructured.UnstructuredList, error) {
 	query := url.Values{"mirrorPods": {"true"}, "resourceVersions": {"true"}}
+	if owner != "" {
+		query.Set("owner", owner)
+	}
 	list, err := getList(ctx, c, "/pods", query)
 	if refused, ok := errors.AsType[*client.RefusedError](err); ok && refused.Code == http.StatusBadRequest {
 		query.Del("resourceVersions") // an earlier version does not have it

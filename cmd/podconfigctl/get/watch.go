@@ -109,6 +109,9 @@ func (w *podWatch) query() url.Values {
 	if w.opts.fieldSelector != "" {
 		query.Set("fieldSelector", w.opts.fieldSelector)
 	}
+	if w.opts.ownedBy != "" {
+		query.Set("owner", w.opts.ownedBy)
+	}
 	return query
 }
 

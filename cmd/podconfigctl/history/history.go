@@ -12,6 +12,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/internal/command"
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
@@ -104,6 +105,7 @@ With -o json, the command prints one change per line.`,
 	f.BoolVarP(&opts.follow, "follow", "f", false, "After the history, print each further change.")
 	f.StringVar(&opts.Source, "source", "", "Select the changes by one source. One of: file, http, api, file:NAME, http:NAME.")
 	flags.CompleteSource(cmd)
+	f.StringVar(&opts.Owner, "owner", "", cli.OwnerHelp)
 	f.BoolVar(&opts.Pods, "diff", false, "Show the difference of the manifests for each change. With -o, each change has the pod before and after it.")
 	f.StringVar(&opts.stateDir, "state-dir", "", "State directory to read without connecting to a daemon.")
 	f.StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml. If empty, prints a table.")
@@ -175,6 +177,11 @@ func (o *Options) selection(now time.Time) (selection history.Options, err error
 			_, err = history.ParsePod(name.WithNamespace())
 		}
 		fail("POD", err)
+	}
+	_, err = podowner.Parse(o.Owner)
+	fail("--owner", err)
+	if o.Owner != "" && o.stateDir != "" {
+		errs = append(errs, errors.New("--owner can't be used with --state-dir: only a running podconfigd knows the owners"))
 	}
 	selection.Source, err = config.ParseSource(o.Source)
 	fail("--source", err)

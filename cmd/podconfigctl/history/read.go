@@ -39,7 +39,7 @@ func (r *reader) records(ctx context.Context) records {
 			if err == nil {
 				return
 			}
-			if _, missing := os.Stat(r.fallback); missing != nil {
+			if _, missing := os.Stat(r.fallback); missing != nil || r.Owner != "" {
 				yield(nil, fmt.Errorf("%w; to read the history without a daemon, set --state-dir", err))
 				return
 			}

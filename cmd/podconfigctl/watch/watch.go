@@ -79,6 +79,7 @@ Updates that the daemon splits into frames are printed whole.`,
 	f.BoolVarP(&opts.all, "all-namespaces", "A", false, "Select pods of all namespaces and ignore --namespace. This is the default without --namespace.")
 	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "Select pods by label, for example app=web.")
 	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
+	f.StringVar(&opts.Owner, "owner", "", cli.OwnerHelp)
 	f.StringSliceVar(&opts.Fields, "fields", nil, "Comma-separated list of the fields of pods to print, for example spec.containers.image,status.podIPs. Changes of other fields are not printed. If empty, prints all.")
 	f.BoolVar(&opts.mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
 	f.BoolVar(&opts.Owners, "owners", false, "Print the owners of pods, with -o json or yaml. Requires --owners of the daemon.")

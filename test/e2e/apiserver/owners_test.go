@@ -62,6 +62,9 @@ func ownersOfPods(t *testing.T, c *cluster) {
 		"lookup -o wide owners-a": ` +OWNER\ndefault +owners-a .* +deployment/owners-checkout\n$`,
 		"get pods -o wide":        ` +OWNER\n(.*\n)*default +owners-c .* +cronjob/owners-nightly\n(.*\n)*default +static-owners .* +node/owners\n`,
 		"status":                  `Owners: +5 known\n`,
+		"get pods --owner Deployment.apps/owners-checkout --no-headers": `^default +owners-a .*\ndefault +owners-b .*\n$`,
+		"get pods --owner node/owners --no-headers":                     `^default +static-owners .*\n$`,
+		"history --owner cronjob/owners-nightly":                        `^TIME .*\n.* ADD +api +default/owners-c .*\n(.* default/owners-c .*\n)*$`,
 	} {
 		if out, code := d.Run(t, strings.Fields(command)...); !regexp.MustCompile(line).MatchString(out) {
 			t.Errorf("%s: %d\n%s", command, code, out)
