@@ -131,6 +131,8 @@ type LookupQuery struct {
 	Wait time.Duration
 	// Pods requests the whole pods.
 	Pods bool
+	// NamespaceLabels and NodeLabels request the labels and annotations of the namespaces of the pods and of the node.
+	NamespaceLabels, NodeLabels bool
 }
 
 // Lookup returns which pod and which container a container ID, a pod UID or IP, a process, a
@@ -155,6 +157,8 @@ func (c *Client) Lookup(ctx context.Context, q LookupQuery) (*v1alpha1.Lookup, e
 	set(query, "at", q.At)
 	set(query, "wait", q.Wait)
 	set(query, "pods", q.Pods)
+	set(query, "namespaceLabels", q.NamespaceLabels)
+	set(query, "nodeLabels", q.NodeLabels)
 	answer := new(v1alpha1.Lookup)
 	return answer, c.getJSON(ctx, c.lookups, "/v1alpha1/lookup", query, answer)
 }

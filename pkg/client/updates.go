@@ -43,6 +43,9 @@ type Options struct {
 	NoMirrorPods bool
 	// Owners requests the owners of the pods: see the Owners of an update. It requires --owners of the daemon.
 	Owners bool
+	// NamespaceLabels and NodeLabels request the labels and annotations of the namespaces of the pods and of the node. They
+	// come in updates with OpMetadata: first all, also after a reconnect, and then each change.
+	NamespaceLabels, NodeLabels bool
 	// Instance and Since resume a stream of an earlier run. Use the instance and revision of
 	// the last handled update with a revision.
 	Instance string
@@ -162,9 +165,9 @@ func (s *subscription) query() url.Values {
 	if s.opts.NoMirrorPods {
 		query.Set("mirrorPods", "false")
 	}
-	if s.opts.Owners {
-		query.Set("owners", "true")
-	}
+	set(query, "owners", s.opts.Owners)
+	set(query, "namespaceLabels", s.opts.NamespaceLabels)
+	set(query, "nodeLabels", s.opts.NodeLabels)
 	if s.since != 0 {
 		set(query, "instance", s.instance)
 		set(query, "since", s.since)

@@ -113,13 +113,15 @@ const (
 	HOUSEKEEPING
 	// BOOKMARK: no pods, a point from which the stream can be resumed.
 	BOOKMARK
+	// METADATA: no pods, labels and annotations of namespaces or the node, only on the stream.
+	METADATA
 	// OWNERS: unchanged pods whose owners became known or changed. On the stream, it is a RECONCILE for subscribers that request
 	// owners.
 	OWNERS
 )
 
 var operationNames = [...]string{
-	"ADD", "DELETE", "REMOVE", "UPDATE", "RECONCILE", "SET", "SYNC", "PLEG", "HOUSEKEEPING", "BOOKMARK", "OWNERS",
+	"ADD", "DELETE", "REMOVE", "UPDATE", "RECONCILE", "SET", "SYNC", "PLEG", "HOUSEKEEPING", "BOOKMARK", "METADATA", "OWNERS",
 }
 
 // String returns the name of the operation in the stream.

@@ -45,6 +45,9 @@ type Query struct {
 	Wait time.Duration
 	// Pods adds the whole pods to the answer.
 	Pods bool
+	// NamespaceLabels and NodeLabels add the labels and annotations of the pods' namespaces and of the node to the answer,
+	// which the server does.
+	NamespaceLabels, NodeLabels bool
 	// At selects the pods that had the IP, or the process that had the PID, at that time; zero for now.
 	At time.Time
 }

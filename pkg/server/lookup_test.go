@@ -75,6 +75,8 @@ func serveLookup(t *testing.T, limits conn.Limits) *daemon {
 	done := make(chan error)
 	go func() { done <- l.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
+	d.journal.PutNamespaces([]*metav1.ObjectMeta{{Name: "default", Labels: map[string]string{"team": "a"}}})
+	d.journal.PutNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: map[string]string{"zone": "b"}}})
 	d.web(config.ADD, "10.0.0.1")
 	return d
 }
@@ -111,6 +113,9 @@ func TestLookup(t *testing.T) {
 		"logPath=/var/log/pods/default_web_web/app/0.log": {
 			Target: &podconfigd.LookupRequest_LogPath{LogPath: "/var/log/pods/default_web_web/app/0.log"},
 		},
+		"podUID=web&namespaceLabels=true&nodeLabels=true": {
+			Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, NamespaceLabels: true, NodeLabels: true,
+		},
 		"cgroup=/kubepods/podweb/x": {Target: &podconfigd.LookupRequest_Cgroup{Cgroup: "/kubepods/podweb/x"}},
 	} {
 		t.Run(query, func(t *testing.T) {
@@ -131,6 +136,13 @@ func TestLookup(t *testing.T) {
 				t.Errorf("%s: %s", query, diff)
 			}
 		})
+	}
+	answer := d.lookup(t, "podUID=web&namespaceLabels=true&nodeLabels=true")
+	if answer.Namespaces["default"].Labels["team"] != "a" || answer.Node.Annotations["zone"] != "b" {
+		t.Errorf("got %+v, %+v", answer.Namespaces, answer.Node)
+	}
+	if answer = d.lookup(t, "podUID=web"); answer.Namespaces != nil || answer.Node != nil {
+		t.Errorf("not requested: got %+v, %+v", answer.Namespaces, answer.Node)
 	}
 	var whole v1.Pod
 	response, err := api.Lookup(t.Context(), &podconfigd.LookupRequest{Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, Pods: true})

@@ -52,6 +52,8 @@ const (
 	Operation_OPERATION_HOUSEKEEPING Operation = 9
 	// BOOKMARK: the current revision, and which sources have been seen.
 	Operation_OPERATION_BOOKMARK Operation = 10
+	// METADATA: labels and annotations of namespaces or the node, if they are requested.
+	Operation_OPERATION_METADATA Operation = 11
 )
 
 // Enum value maps for Operation.
@@ -68,6 +70,7 @@ var (
 		8:  "OPERATION_PLEG",
 		9:  "OPERATION_HOUSEKEEPING",
 		10: "OPERATION_BOOKMARK",
+		11: "OPERATION_METADATA",
 	}
 	Operation_value = map[string]int32{
 		"OPERATION_UNSPECIFIED":  0,
@@ -81,6 +84,7 @@ var (
 		"OPERATION_PLEG":         8,
 		"OPERATION_HOUSEKEEPING": 9,
 		"OPERATION_BOOKMARK":     10,
+		"OPERATION_METADATA":     11,
 	}
 )
 
@@ -283,9 +287,13 @@ type WatchRequest struct {
 	Fields *fieldmaskpb.FieldMask `protobuf:"bytes,6,opt,name=fields,proto3" json:"fields,omitempty"`
 	// owners requests the owners of the pods. A change of them is a RECONCILE, in all modes. It
 	// requires --owners of the daemon.
-	Owners        bool `protobuf:"varint,7,opt,name=owners,proto3" json:"owners,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Owners bool `protobuf:"varint,7,opt,name=owners,proto3" json:"owners,omitempty"`
+	// namespace_labels and node_labels request the labels and annotations of the namespaces of the
+	// pods and of the node. Each change is a METADATA.
+	NamespaceLabels bool `protobuf:"varint,8,opt,name=namespace_labels,json=namespaceLabels,proto3" json:"namespace_labels,omitempty"`
+	NodeLabels      bool `protobuf:"varint,9,opt,name=node_labels,json=nodeLabels,proto3" json:"node_labels,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *WatchRequest) Reset() {
@@ -367,6 +375,20 @@ func (x *WatchRequest) GetOwners() bool {
 	return false
 }
 
+func (x *WatchRequest) GetNamespaceLabels() bool {
+	if x != nil {
+		return x.NamespaceLabels
+	}
+	return false
+}
+
+func (x *WatchRequest) GetNodeLabels() bool {
+	if x != nil {
+		return x.NodeLabels
+	}
+	return false
+}
+
 // WatchResponse is one update, or one frame of a split update.
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -401,7 +423,11 @@ type WatchResponse struct {
 	Event *Event `protobuf:"bytes,13,opt,name=event,proto3" json:"event,omitempty"`
 	// owners are the owners of the pods, by the UID of the pod, if they are requested. What is not
 	// known yet comes later, as a RECONCILE. A pod without a controller is missing.
-	Owners        map[string]*Owners `protobuf:"bytes,14,rep,name=owners,proto3" json:"owners,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Owners map[string]*Owners `protobuf:"bytes,14,rep,name=owners,proto3" json:"owners,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// namespaces are namespaces of the pods, by name, and node is the node, in a METADATA. A
+	// namespace is removed when the subscriber sees no pod in it.
+	Namespaces    map[string]*Metadata `protobuf:"bytes,15,rep,name=namespaces,proto3" json:"namespaces,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Node          *Metadata            `protobuf:"bytes,16,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -534,6 +560,82 @@ func (x *WatchResponse) GetOwners() map[string]*Owners {
 	return nil
 }
 
+func (x *WatchResponse) GetNamespaces() map[string]*Metadata {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetNode() *Metadata {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+// Metadata are the labels and annotations of a namespace or the node.
+type Metadata struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Labels      map[string]string      `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Annotations map[string]string      `protobuf:"bytes,2,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// removed is true if there is no such namespace any more.
+	Removed       bool `protobuf:"varint,3,opt,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Metadata) Reset() {
+	*x = Metadata{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Metadata) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Metadata) ProtoMessage() {}
+
+func (x *Metadata) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Metadata.ProtoReflect.Descriptor instead.
+func (*Metadata) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Metadata) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Metadata) GetAnnotations() map[string]string {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+func (x *Metadata) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
+}
+
 // Owners are the owners of a pod, from its controller to the top.
 type Owners struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -544,7 +646,7 @@ type Owners struct {
 
 func (x *Owners) Reset() {
 	*x = Owners{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -556,7 +658,7 @@ func (x *Owners) String() string {
 func (*Owners) ProtoMessage() {}
 
 func (x *Owners) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[3]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -569,7 +671,7 @@ func (x *Owners) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owners.ProtoReflect.Descriptor instead.
 func (*Owners) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{3}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Owners) GetOwners() []*Owner {
@@ -598,7 +700,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +712,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +725,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{4}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Event) GetType() string {
@@ -674,7 +776,7 @@ type Bookmark struct {
 
 func (x *Bookmark) Reset() {
 	*x = Bookmark{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -686,7 +788,7 @@ func (x *Bookmark) String() string {
 func (*Bookmark) ProtoMessage() {}
 
 func (x *Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -699,7 +801,7 @@ func (x *Bookmark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bookmark.ProtoReflect.Descriptor instead.
 func (*Bookmark) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{5}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Bookmark) GetReady() bool {
@@ -730,7 +832,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -742,7 +844,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[6]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -755,7 +857,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{6}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SourceState) GetSeen() bool {
@@ -784,7 +886,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +898,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[7]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +911,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{7}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListRequest) GetSelector() *PodSelector {
@@ -841,7 +943,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +955,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[8]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +968,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{8}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListResponse) GetInstance() string {
@@ -925,14 +1027,18 @@ type LookupRequest struct {
 	Pods bool `protobuf:"varint,8,opt,name=pods,proto3" json:"pods,omitempty"`
 	// at requires pod_ip or pid. It selects the pods that had the IP at that time, as far as their
 	// status says, or the process that had the PID, if it runs or was the first one of a container.
-	At            *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=at,proto3" json:"at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	At *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=at,proto3" json:"at,omitempty"`
+	// namespace_labels and node_labels request the labels and annotations of the namespaces of the
+	// pods and of the node.
+	NamespaceLabels bool `protobuf:"varint,17,opt,name=namespace_labels,json=namespaceLabels,proto3" json:"namespace_labels,omitempty"`
+	NodeLabels      bool `protobuf:"varint,18,opt,name=node_labels,json=nodeLabels,proto3" json:"node_labels,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *LookupRequest) Reset() {
 	*x = LookupRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1050,7 @@ func (x *LookupRequest) String() string {
 func (*LookupRequest) ProtoMessage() {}
 
 func (x *LookupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1063,7 @@ func (x *LookupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupRequest.ProtoReflect.Descriptor instead.
 func (*LookupRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{9}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LookupRequest) GetTarget() isLookupRequest_Target {
@@ -1103,6 +1209,20 @@ func (x *LookupRequest) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *LookupRequest) GetNamespaceLabels() bool {
+	if x != nil {
+		return x.NamespaceLabels
+	}
+	return false
+}
+
+func (x *LookupRequest) GetNodeLabels() bool {
+	if x != nil {
+		return x.NodeLabels
+	}
+	return false
+}
+
 type isLookupRequest_Target interface {
 	isLookupRequest_Target()
 }
@@ -1200,14 +1320,18 @@ type LookupResponse struct {
 	// completed or ended. Several pods can share a namespace.
 	Pods []*LookupPod `protobuf:"bytes,3,rep,name=pods,proto3" json:"pods,omitempty"`
 	// host is set if the query selects a namespace of the host. Then the answer has no pods.
-	Host          *LookupHost `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
+	Host *LookupHost `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
+	// namespaces are the namespaces of the pods, by name, and node is the node, if they are
+	// requested.
+	Namespaces    map[string]*Metadata `protobuf:"bytes,5,rep,name=namespaces,proto3" json:"namespaces,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Node          *Metadata            `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LookupResponse) Reset() {
 	*x = LookupResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1343,7 @@ func (x *LookupResponse) String() string {
 func (*LookupResponse) ProtoMessage() {}
 
 func (x *LookupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1356,7 @@ func (x *LookupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupResponse.ProtoReflect.Descriptor instead.
 func (*LookupResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{10}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LookupResponse) GetInstance() string {
@@ -1263,6 +1387,20 @@ func (x *LookupResponse) GetHost() *LookupHost {
 	return nil
 }
 
+func (x *LookupResponse) GetNamespaces() map[string]*Metadata {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *LookupResponse) GetNode() *Metadata {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
 // LookupHost is a namespace of the host.
 type LookupHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1276,7 +1414,7 @@ type LookupHost struct {
 
 func (x *LookupHost) Reset() {
 	*x = LookupHost{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1426,7 @@ func (x *LookupHost) String() string {
 func (*LookupHost) ProtoMessage() {}
 
 func (x *LookupHost) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[11]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1439,7 @@ func (x *LookupHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupHost.ProtoReflect.Descriptor instead.
 func (*LookupHost) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{11}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LookupHost) GetNamespace() string {
@@ -1361,7 +1499,7 @@ type LookupPod struct {
 
 func (x *LookupPod) Reset() {
 	*x = LookupPod{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1511,7 @@ func (x *LookupPod) String() string {
 func (*LookupPod) ProtoMessage() {}
 
 func (x *LookupPod) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[12]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1524,7 @@ func (x *LookupPod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupPod.ProtoReflect.Descriptor instead.
 func (*LookupPod) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{12}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LookupPod) GetNamespace() string {
@@ -1519,7 +1657,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1669,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[13]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1682,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{13}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Owner) GetApiVersion() string {
@@ -1624,7 +1762,7 @@ type LookupContainer struct {
 
 func (x *LookupContainer) Reset() {
 	*x = LookupContainer{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1774,7 @@ func (x *LookupContainer) String() string {
 func (*LookupContainer) ProtoMessage() {}
 
 func (x *LookupContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1787,7 @@ func (x *LookupContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupContainer.ProtoReflect.Descriptor instead.
 func (*LookupContainer) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LookupContainer) GetId() string {
@@ -1783,7 +1921,7 @@ type LookupStreamRequest struct {
 
 func (x *LookupStreamRequest) Reset() {
 	*x = LookupStreamRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1795,7 +1933,7 @@ func (x *LookupStreamRequest) String() string {
 func (*LookupStreamRequest) ProtoMessage() {}
 
 func (x *LookupStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1808,7 +1946,7 @@ func (x *LookupStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupStreamRequest.ProtoReflect.Descriptor instead.
 func (*LookupStreamRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LookupStreamRequest) GetId() uint64 {
@@ -1840,7 +1978,7 @@ type LookupStreamResponse struct {
 
 func (x *LookupStreamResponse) Reset() {
 	*x = LookupStreamResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +1990,7 @@ func (x *LookupStreamResponse) String() string {
 func (*LookupStreamResponse) ProtoMessage() {}
 
 func (x *LookupStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2003,7 @@ func (x *LookupStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupStreamResponse.ProtoReflect.Descriptor instead.
 func (*LookupStreamResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LookupStreamResponse) GetId() uint64 {
@@ -1928,7 +2066,7 @@ type LookupError struct {
 
 func (x *LookupError) Reset() {
 	*x = LookupError{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1940,7 +2078,7 @@ func (x *LookupError) String() string {
 func (*LookupError) ProtoMessage() {}
 
 func (x *LookupError) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1953,7 +2091,7 @@ func (x *LookupError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupError.ProtoReflect.Descriptor instead.
 func (*LookupError) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LookupError) GetCode() int32 {
@@ -2001,7 +2139,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2151,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2164,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HistoryRequest) GetSince() *timestamppb.Timestamp {
@@ -2104,7 +2242,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2254,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2267,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HistoryResponse) GetRecords() []*HistoryRecord {
@@ -2183,7 +2321,7 @@ type HistoryRecord struct {
 
 func (x *HistoryRecord) Reset() {
 	*x = HistoryRecord{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2333,7 @@ func (x *HistoryRecord) String() string {
 func (*HistoryRecord) ProtoMessage() {}
 
 func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2346,7 @@ func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRecord.ProtoReflect.Descriptor instead.
 func (*HistoryRecord) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HistoryRecord) GetTime() *timestamppb.Timestamp {
@@ -2323,7 +2461,7 @@ type HistoryFile struct {
 
 func (x *HistoryFile) Reset() {
 	*x = HistoryFile{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2473,7 @@ func (x *HistoryFile) String() string {
 func (*HistoryFile) ProtoMessage() {}
 
 func (x *HistoryFile) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2486,7 @@ func (x *HistoryFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryFile.ProtoReflect.Descriptor instead.
 func (*HistoryFile) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *HistoryFile) GetPath() string {
@@ -2390,7 +2528,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2540,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2553,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResyncRequest) GetNamespace() string {
@@ -2441,7 +2579,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2453,7 +2591,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2466,7 +2604,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
 }
 
 // ReleaseRequest names a source: file, http, api, file:NAME or http:NAME.
@@ -2482,7 +2620,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2494,7 +2632,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2507,7 +2645,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseRequest) GetSource() string {
@@ -2533,7 +2671,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2545,7 +2683,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2558,7 +2696,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
 }
 
 // StatusRequest is empty.
@@ -2570,7 +2708,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2582,7 +2720,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2595,7 +2733,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
 }
 
 // StatusResponse is the object of /v1alpha1/status. The field names are those of Status in
@@ -2635,7 +2773,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2785,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2798,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StatusResponse) GetInstance() string {
@@ -2792,7 +2930,7 @@ type KubeletStatus struct {
 
 func (x *KubeletStatus) Reset() {
 	*x = KubeletStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2804,7 +2942,7 @@ func (x *KubeletStatus) String() string {
 func (*KubeletStatus) ProtoMessage() {}
 
 func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2817,7 +2955,7 @@ func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletStatus.ProtoReflect.Descriptor instead.
 func (*KubeletStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KubeletStatus) GetVersion() string {
@@ -2892,7 +3030,7 @@ type KubeletPodsAPI struct {
 
 func (x *KubeletPodsAPI) Reset() {
 	*x = KubeletPodsAPI{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2904,7 +3042,7 @@ func (x *KubeletPodsAPI) String() string {
 func (*KubeletPodsAPI) ProtoMessage() {}
 
 func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2917,7 +3055,7 @@ func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletPodsAPI.ProtoReflect.Descriptor instead.
 func (*KubeletPodsAPI) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *KubeletPodsAPI) GetSocket() string {
@@ -2999,7 +3137,7 @@ type MirrorStatus struct {
 
 func (x *MirrorStatus) Reset() {
 	*x = MirrorStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3011,7 +3149,7 @@ func (x *MirrorStatus) String() string {
 func (*MirrorStatus) ProtoMessage() {}
 
 func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3024,7 +3162,7 @@ func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStatus.ProtoReflect.Descriptor instead.
 func (*MirrorStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MirrorStatus) GetStaticPods() int32 {
@@ -3082,7 +3220,7 @@ type MirrorStop struct {
 
 func (x *MirrorStop) Reset() {
 	*x = MirrorStop{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3094,7 +3232,7 @@ func (x *MirrorStop) String() string {
 func (*MirrorStop) ProtoMessage() {}
 
 func (x *MirrorStop) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3107,7 +3245,7 @@ func (x *MirrorStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStop.ProtoReflect.Descriptor instead.
 func (*MirrorStop) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MirrorStop) GetReason() string {
@@ -3145,7 +3283,7 @@ type MirrorProblem struct {
 
 func (x *MirrorProblem) Reset() {
 	*x = MirrorProblem{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3157,7 +3295,7 @@ func (x *MirrorProblem) String() string {
 func (*MirrorProblem) ProtoMessage() {}
 
 func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3170,7 +3308,7 @@ func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorProblem.ProtoReflect.Descriptor instead.
 func (*MirrorProblem) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MirrorProblem) GetNamespace() string {
@@ -3222,7 +3360,7 @@ type OwnersStatus struct {
 
 func (x *OwnersStatus) Reset() {
 	*x = OwnersStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3234,7 +3372,7 @@ func (x *OwnersStatus) String() string {
 func (*OwnersStatus) ProtoMessage() {}
 
 func (x *OwnersStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3247,7 +3385,7 @@ func (x *OwnersStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnersStatus.ProtoReflect.Descriptor instead.
 func (*OwnersStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OwnersStatus) GetKnown() int32 {
@@ -3303,7 +3441,7 @@ type StateStatus struct {
 
 func (x *StateStatus) Reset() {
 	*x = StateStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3315,7 +3453,7 @@ func (x *StateStatus) String() string {
 func (*StateStatus) ProtoMessage() {}
 
 func (x *StateStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3328,7 +3466,7 @@ func (x *StateStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
 func (*StateStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StateStatus) GetDir() string {
@@ -3417,7 +3555,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3567,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3580,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -3609,7 +3747,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3759,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3772,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -3745,7 +3883,7 @@ type HeldSet struct {
 
 func (x *HeldSet) Reset() {
 	*x = HeldSet{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3757,7 +3895,7 @@ func (x *HeldSet) String() string {
 func (*HeldSet) ProtoMessage() {}
 
 func (x *HeldSet) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3770,7 +3908,7 @@ func (x *HeldSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSet.ProtoReflect.Descriptor instead.
 func (*HeldSet) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HeldSet) GetRemoves() int32 {
@@ -3828,7 +3966,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3840,7 +3978,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3853,7 +3991,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -3929,7 +4067,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3941,7 +4079,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3954,7 +4092,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -4008,7 +4146,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4020,7 +4158,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4033,7 +4171,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{40}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -4115,7 +4253,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4127,7 +4265,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4140,7 +4278,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{41}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Manifest) GetPath() string {
@@ -4226,7 +4364,7 @@ type ManifestFault struct {
 
 func (x *ManifestFault) Reset() {
 	*x = ManifestFault{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4238,7 +4376,7 @@ func (x *ManifestFault) String() string {
 func (*ManifestFault) ProtoMessage() {}
 
 func (x *ManifestFault) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4251,7 +4389,7 @@ func (x *ManifestFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestFault.ProtoReflect.Descriptor instead.
 func (*ManifestFault) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{42}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ManifestFault) GetLine() int32 {
@@ -4301,7 +4439,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4313,7 +4451,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4326,7 +4464,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{43}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -4417,7 +4555,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x0elabel_selector\x18\x03 \x01(\tR\rlabelSelector\x12%\n" +
 	"\x0efield_selector\x18\x04 \x01(\tR\rfieldSelector\x12$\n" +
 	"\x0eno_mirror_pods\x18\x05 \x01(\bR\fnoMirrorPods\x12\x14\n" +
-	"\x05owner\x18\x06 \x01(\tR\x05owner\"\xba\x02\n" +
+	"\x05owner\x18\x06 \x01(\tR\x05owner\"\x86\x03\n" +
 	"\fWatchRequest\x12-\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x19.podconfigd.v1alpha1.ModeR\x04mode\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x19\n" +
@@ -4425,8 +4563,11 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x03ops\x18\x04 \x03(\x0e2\x1e.podconfigd.v1alpha1.OperationR\x03ops\x12<\n" +
 	"\bselector\x18\x05 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselector\x122\n" +
 	"\x06fields\x18\x06 \x01(\v2\x1a.google.protobuf.FieldMaskR\x06fields\x12\x16\n" +
-	"\x06owners\x18\a \x01(\bR\x06ownersB\b\n" +
-	"\x06_since\"\xfe\x04\n" +
+	"\x06owners\x18\a \x01(\bR\x06owners\x12)\n" +
+	"\x10namespace_labels\x18\b \x01(\bR\x0fnamespaceLabels\x12\x1f\n" +
+	"\vnode_labels\x18\t \x01(\bR\n" +
+	"nodeLabelsB\b\n" +
+	"\x06_since\"\xe3\x06\n" +
 	"\rWatchResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12.\n" +
@@ -4442,10 +4583,27 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\bbookmark\x18\v \x01(\v2\x1d.podconfigd.v1alpha1.BookmarkR\bbookmark\x12\x12\n" +
 	"\x04pods\x18\f \x03(\fR\x04pods\x120\n" +
 	"\x05event\x18\r \x01(\v2\x1a.podconfigd.v1alpha1.EventR\x05event\x12F\n" +
-	"\x06owners\x18\x0e \x03(\v2..podconfigd.v1alpha1.WatchResponse.OwnersEntryR\x06owners\x1aV\n" +
+	"\x06owners\x18\x0e \x03(\v2..podconfigd.v1alpha1.WatchResponse.OwnersEntryR\x06owners\x12R\n" +
+	"\n" +
+	"namespaces\x18\x0f \x03(\v22.podconfigd.v1alpha1.WatchResponse.NamespacesEntryR\n" +
+	"namespaces\x121\n" +
+	"\x04node\x18\x10 \x01(\v2\x1d.podconfigd.v1alpha1.MetadataR\x04node\x1aV\n" +
 	"\vOwnersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.podconfigd.v1alpha1.OwnersR\x05value:\x028\x01\"<\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.podconfigd.v1alpha1.OwnersR\x05value:\x028\x01\x1a\\\n" +
+	"\x0fNamespacesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.podconfigd.v1alpha1.MetadataR\x05value:\x028\x01\"\xb4\x02\n" +
+	"\bMetadata\x12A\n" +
+	"\x06labels\x18\x01 \x03(\v2).podconfigd.v1alpha1.Metadata.LabelsEntryR\x06labels\x12P\n" +
+	"\vannotations\x18\x02 \x03(\v2..podconfigd.v1alpha1.Metadata.AnnotationsEntryR\vannotations\x12\x18\n" +
+	"\aremoved\x18\x03 \x01(\bR\aremoved\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10AnnotationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"<\n" +
 	"\x06Owners\x122\n" +
 	"\x06owners\x18\x01 \x03(\v2\x1a.podconfigd.v1alpha1.OwnerR\x06owners\"\xa5\x01\n" +
 	"\x05Event\x12\x12\n" +
@@ -4472,7 +4630,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x129\n" +
 	"\bbookmark\x18\x03 \x01(\v2\x1d.podconfigd.v1alpha1.BookmarkR\bbookmark\x12\x12\n" +
-	"\x04pods\x18\x04 \x03(\fR\x04pods\"\xe6\x03\n" +
+	"\x04pods\x18\x04 \x03(\fR\x04pods\"\xb2\x04\n" +
 	"\rLookupRequest\x12#\n" +
 	"\fcontainer_id\x18\x01 \x01(\tH\x00R\vcontainerID\x12\x19\n" +
 	"\apod_uid\x18\x02 \x01(\tH\x00R\x06podUID\x12\x17\n" +
@@ -4491,13 +4649,23 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"start_time\x18\x06 \x01(\x04R\tstartTime\x12-\n" +
 	"\x04wait\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x12\n" +
 	"\x04pods\x18\b \x01(\bR\x04pods\x12*\n" +
-	"\x02at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x02atB\b\n" +
-	"\x06target\"\xb1\x01\n" +
+	"\x02at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12)\n" +
+	"\x10namespace_labels\x18\x11 \x01(\bR\x0fnamespaceLabels\x12\x1f\n" +
+	"\vnode_labels\x18\x12 \x01(\bR\n" +
+	"nodeLabelsB\b\n" +
+	"\x06target\"\x97\x03\n" +
 	"\x0eLookupResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x122\n" +
 	"\x04pods\x18\x03 \x03(\v2\x1e.podconfigd.v1alpha1.LookupPodR\x04pods\x123\n" +
-	"\x04host\x18\x04 \x01(\v2\x1f.podconfigd.v1alpha1.LookupHostR\x04host\">\n" +
+	"\x04host\x18\x04 \x01(\v2\x1f.podconfigd.v1alpha1.LookupHostR\x04host\x12S\n" +
+	"\n" +
+	"namespaces\x18\x05 \x03(\v23.podconfigd.v1alpha1.LookupResponse.NamespacesEntryR\n" +
+	"namespaces\x121\n" +
+	"\x04node\x18\x06 \x01(\v2\x1d.podconfigd.v1alpha1.MetadataR\x04node\x1a\\\n" +
+	"\x0fNamespacesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x123\n" +
+	"\x05value\x18\x02 \x01(\v2\x1d.podconfigd.v1alpha1.MetadataR\x05value:\x028\x01\">\n" +
 	"\n" +
 	"LookupHost\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
@@ -4799,7 +4967,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\aaddress\x18\n" +
 	" \x01(\tR\aaddress\x12\x12\n" +
 	"\x04user\x18\v \x01(\tR\x04userB\x06\n" +
-	"\x04_uid*\x83\x02\n" +
+	"\x04_uid*\x9b\x02\n" +
 	"\tOperation\x12\x19\n" +
 	"\x15OPERATION_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rOPERATION_ADD\x10\x01\x12\x14\n" +
@@ -4812,7 +4980,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x0eOPERATION_PLEG\x10\b\x12\x1a\n" +
 	"\x16OPERATION_HOUSEKEEPING\x10\t\x12\x16\n" +
 	"\x12OPERATION_BOOKMARK\x10\n" +
-	"*d\n" +
+	"\x12\x16\n" +
+	"\x12OPERATION_METADATA\x10\v*d\n" +
 	"\x04Mode\x12\x14\n" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10MODE_INCREMENTAL\x10\x01\x12\x1d\n" +
@@ -4841,159 +5010,172 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
 	(*PodSelector)(nil),           // 2: podconfigd.v1alpha1.PodSelector
 	(*WatchRequest)(nil),          // 3: podconfigd.v1alpha1.WatchRequest
 	(*WatchResponse)(nil),         // 4: podconfigd.v1alpha1.WatchResponse
-	(*Owners)(nil),                // 5: podconfigd.v1alpha1.Owners
-	(*Event)(nil),                 // 6: podconfigd.v1alpha1.Event
-	(*Bookmark)(nil),              // 7: podconfigd.v1alpha1.Bookmark
-	(*SourceState)(nil),           // 8: podconfigd.v1alpha1.SourceState
-	(*ListRequest)(nil),           // 9: podconfigd.v1alpha1.ListRequest
-	(*ListResponse)(nil),          // 10: podconfigd.v1alpha1.ListResponse
-	(*LookupRequest)(nil),         // 11: podconfigd.v1alpha1.LookupRequest
-	(*LookupResponse)(nil),        // 12: podconfigd.v1alpha1.LookupResponse
-	(*LookupHost)(nil),            // 13: podconfigd.v1alpha1.LookupHost
-	(*LookupPod)(nil),             // 14: podconfigd.v1alpha1.LookupPod
-	(*Owner)(nil),                 // 15: podconfigd.v1alpha1.Owner
-	(*LookupContainer)(nil),       // 16: podconfigd.v1alpha1.LookupContainer
-	(*LookupStreamRequest)(nil),   // 17: podconfigd.v1alpha1.LookupStreamRequest
-	(*LookupStreamResponse)(nil),  // 18: podconfigd.v1alpha1.LookupStreamResponse
-	(*LookupError)(nil),           // 19: podconfigd.v1alpha1.LookupError
-	(*HistoryRequest)(nil),        // 20: podconfigd.v1alpha1.HistoryRequest
-	(*HistoryResponse)(nil),       // 21: podconfigd.v1alpha1.HistoryResponse
-	(*HistoryRecord)(nil),         // 22: podconfigd.v1alpha1.HistoryRecord
-	(*HistoryFile)(nil),           // 23: podconfigd.v1alpha1.HistoryFile
-	(*ResyncRequest)(nil),         // 24: podconfigd.v1alpha1.ResyncRequest
-	(*ResyncResponse)(nil),        // 25: podconfigd.v1alpha1.ResyncResponse
-	(*ReleaseRequest)(nil),        // 26: podconfigd.v1alpha1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 27: podconfigd.v1alpha1.ReleaseResponse
-	(*StatusRequest)(nil),         // 28: podconfigd.v1alpha1.StatusRequest
-	(*StatusResponse)(nil),        // 29: podconfigd.v1alpha1.StatusResponse
-	(*KubeletStatus)(nil),         // 30: podconfigd.v1alpha1.KubeletStatus
-	(*KubeletPodsAPI)(nil),        // 31: podconfigd.v1alpha1.KubeletPodsAPI
-	(*MirrorStatus)(nil),          // 32: podconfigd.v1alpha1.MirrorStatus
-	(*MirrorStop)(nil),            // 33: podconfigd.v1alpha1.MirrorStop
-	(*MirrorProblem)(nil),         // 34: podconfigd.v1alpha1.MirrorProblem
-	(*OwnersStatus)(nil),          // 35: podconfigd.v1alpha1.OwnersStatus
-	(*StateStatus)(nil),           // 36: podconfigd.v1alpha1.StateStatus
-	(*RuntimeStatus)(nil),         // 37: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 38: podconfigd.v1alpha1.SourceStatus
-	(*HeldSet)(nil),               // 39: podconfigd.v1alpha1.HeldSet
-	(*FileStatus)(nil),            // 40: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 41: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 42: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 43: podconfigd.v1alpha1.Manifest
-	(*ManifestFault)(nil),         // 44: podconfigd.v1alpha1.ManifestFault
-	(*Subscriber)(nil),            // 45: podconfigd.v1alpha1.Subscriber
-	nil,                           // 46: podconfigd.v1alpha1.WatchResponse.OwnersEntry
-	nil,                           // 47: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 48: podconfigd.v1alpha1.LookupPod.LabelsEntry
-	nil,                           // 49: podconfigd.v1alpha1.Owner.LabelsEntry
-	nil,                           // 50: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 51: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 52: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*fieldmaskpb.FieldMask)(nil), // 53: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil), // 54: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 55: google.protobuf.Duration
+	(*Metadata)(nil),              // 5: podconfigd.v1alpha1.Metadata
+	(*Owners)(nil),                // 6: podconfigd.v1alpha1.Owners
+	(*Event)(nil),                 // 7: podconfigd.v1alpha1.Event
+	(*Bookmark)(nil),              // 8: podconfigd.v1alpha1.Bookmark
+	(*SourceState)(nil),           // 9: podconfigd.v1alpha1.SourceState
+	(*ListRequest)(nil),           // 10: podconfigd.v1alpha1.ListRequest
+	(*ListResponse)(nil),          // 11: podconfigd.v1alpha1.ListResponse
+	(*LookupRequest)(nil),         // 12: podconfigd.v1alpha1.LookupRequest
+	(*LookupResponse)(nil),        // 13: podconfigd.v1alpha1.LookupResponse
+	(*LookupHost)(nil),            // 14: podconfigd.v1alpha1.LookupHost
+	(*LookupPod)(nil),             // 15: podconfigd.v1alpha1.LookupPod
+	(*Owner)(nil),                 // 16: podconfigd.v1alpha1.Owner
+	(*LookupContainer)(nil),       // 17: podconfigd.v1alpha1.LookupContainer
+	(*LookupStreamRequest)(nil),   // 18: podconfigd.v1alpha1.LookupStreamRequest
+	(*LookupStreamResponse)(nil),  // 19: podconfigd.v1alpha1.LookupStreamResponse
+	(*LookupError)(nil),           // 20: podconfigd.v1alpha1.LookupError
+	(*HistoryRequest)(nil),        // 21: podconfigd.v1alpha1.HistoryRequest
+	(*HistoryResponse)(nil),       // 22: podconfigd.v1alpha1.HistoryResponse
+	(*HistoryRecord)(nil),         // 23: podconfigd.v1alpha1.HistoryRecord
+	(*HistoryFile)(nil),           // 24: podconfigd.v1alpha1.HistoryFile
+	(*ResyncRequest)(nil),         // 25: podconfigd.v1alpha1.ResyncRequest
+	(*ResyncResponse)(nil),        // 26: podconfigd.v1alpha1.ResyncResponse
+	(*ReleaseRequest)(nil),        // 27: podconfigd.v1alpha1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 28: podconfigd.v1alpha1.ReleaseResponse
+	(*StatusRequest)(nil),         // 29: podconfigd.v1alpha1.StatusRequest
+	(*StatusResponse)(nil),        // 30: podconfigd.v1alpha1.StatusResponse
+	(*KubeletStatus)(nil),         // 31: podconfigd.v1alpha1.KubeletStatus
+	(*KubeletPodsAPI)(nil),        // 32: podconfigd.v1alpha1.KubeletPodsAPI
+	(*MirrorStatus)(nil),          // 33: podconfigd.v1alpha1.MirrorStatus
+	(*MirrorStop)(nil),            // 34: podconfigd.v1alpha1.MirrorStop
+	(*MirrorProblem)(nil),         // 35: podconfigd.v1alpha1.MirrorProblem
+	(*OwnersStatus)(nil),          // 36: podconfigd.v1alpha1.OwnersStatus
+	(*StateStatus)(nil),           // 37: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),         // 38: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 39: podconfigd.v1alpha1.SourceStatus
+	(*HeldSet)(nil),               // 40: podconfigd.v1alpha1.HeldSet
+	(*FileStatus)(nil),            // 41: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 42: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 43: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 44: podconfigd.v1alpha1.Manifest
+	(*ManifestFault)(nil),         // 45: podconfigd.v1alpha1.ManifestFault
+	(*Subscriber)(nil),            // 46: podconfigd.v1alpha1.Subscriber
+	nil,                           // 47: podconfigd.v1alpha1.WatchResponse.OwnersEntry
+	nil,                           // 48: podconfigd.v1alpha1.WatchResponse.NamespacesEntry
+	nil,                           // 49: podconfigd.v1alpha1.Metadata.LabelsEntry
+	nil,                           // 50: podconfigd.v1alpha1.Metadata.AnnotationsEntry
+	nil,                           // 51: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 52: podconfigd.v1alpha1.LookupResponse.NamespacesEntry
+	nil,                           // 53: podconfigd.v1alpha1.LookupPod.LabelsEntry
+	nil,                           // 54: podconfigd.v1alpha1.Owner.LabelsEntry
+	nil,                           // 55: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 56: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 57: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*fieldmaskpb.FieldMask)(nil), // 58: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 59: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 60: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	53, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
-	54, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	58, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
+	59, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
-	7,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	6,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	46, // 8: podconfigd.v1alpha1.WatchResponse.owners:type_name -> podconfigd.v1alpha1.WatchResponse.OwnersEntry
-	15, // 9: podconfigd.v1alpha1.Owners.owners:type_name -> podconfigd.v1alpha1.Owner
-	47, // 10: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
-	2,  // 11: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	53, // 12: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
-	7,  // 13: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	55, // 14: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
-	54, // 15: podconfigd.v1alpha1.LookupRequest.at:type_name -> google.protobuf.Timestamp
-	14, // 16: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
-	13, // 17: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
-	48, // 18: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
-	16, // 19: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	54, // 20: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	15, // 21: podconfigd.v1alpha1.LookupPod.owners:type_name -> podconfigd.v1alpha1.Owner
-	49, // 22: podconfigd.v1alpha1.Owner.labels:type_name -> podconfigd.v1alpha1.Owner.LabelsEntry
-	54, // 23: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
-	54, // 24: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
-	11, // 25: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
-	12, // 26: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
-	19, // 27: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	54, // 28: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	54, // 29: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
-	22, // 30: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	54, // 31: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 32: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	23, // 33: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	54, // 34: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	38, // 35: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	45, // 36: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	37, // 37: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	36, // 38: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	32, // 39: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
-	35, // 40: podconfigd.v1alpha1.StatusResponse.owners:type_name -> podconfigd.v1alpha1.OwnersStatus
-	30, // 41: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
-	31, // 42: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
-	54, // 43: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
-	33, // 44: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
-	34, // 45: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
-	54, // 46: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
-	54, // 47: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
-	54, // 48: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
-	54, // 49: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	54, // 50: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	50, // 51: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	54, // 52: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
-	54, // 53: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	54, // 54: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	40, // 55: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	41, // 56: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	42, // 57: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	39, // 58: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	54, // 59: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	54, // 60: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	43, // 61: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	51, // 62: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	54, // 63: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	43, // 64: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	52, // 65: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	54, // 66: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	54, // 67: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	44, // 68: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
-	54, // 69: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	5,  // 70: podconfigd.v1alpha1.WatchResponse.OwnersEntry.value:type_name -> podconfigd.v1alpha1.Owners
-	8,  // 71: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	3,  // 72: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	9,  // 73: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	28, // 74: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	20, // 75: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	11, // 76: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	17, // 77: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	24, // 78: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	26, // 79: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 80: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	10, // 81: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	29, // 82: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	21, // 83: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	12, // 84: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	18, // 85: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	25, // 86: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	27, // 87: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	80, // [80:88] is the sub-list for method output_type
-	72, // [72:80] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	8,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	7,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
+	47, // 8: podconfigd.v1alpha1.WatchResponse.owners:type_name -> podconfigd.v1alpha1.WatchResponse.OwnersEntry
+	48, // 9: podconfigd.v1alpha1.WatchResponse.namespaces:type_name -> podconfigd.v1alpha1.WatchResponse.NamespacesEntry
+	5,  // 10: podconfigd.v1alpha1.WatchResponse.node:type_name -> podconfigd.v1alpha1.Metadata
+	49, // 11: podconfigd.v1alpha1.Metadata.labels:type_name -> podconfigd.v1alpha1.Metadata.LabelsEntry
+	50, // 12: podconfigd.v1alpha1.Metadata.annotations:type_name -> podconfigd.v1alpha1.Metadata.AnnotationsEntry
+	16, // 13: podconfigd.v1alpha1.Owners.owners:type_name -> podconfigd.v1alpha1.Owner
+	51, // 14: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	2,  // 15: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
+	58, // 16: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
+	8,  // 17: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	60, // 18: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	59, // 19: podconfigd.v1alpha1.LookupRequest.at:type_name -> google.protobuf.Timestamp
+	15, // 20: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
+	14, // 21: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
+	52, // 22: podconfigd.v1alpha1.LookupResponse.namespaces:type_name -> podconfigd.v1alpha1.LookupResponse.NamespacesEntry
+	5,  // 23: podconfigd.v1alpha1.LookupResponse.node:type_name -> podconfigd.v1alpha1.Metadata
+	53, // 24: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	17, // 25: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
+	59, // 26: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	16, // 27: podconfigd.v1alpha1.LookupPod.owners:type_name -> podconfigd.v1alpha1.Owner
+	54, // 28: podconfigd.v1alpha1.Owner.labels:type_name -> podconfigd.v1alpha1.Owner.LabelsEntry
+	59, // 29: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	59, // 30: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
+	12, // 31: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
+	13, // 32: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
+	20, // 33: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
+	59, // 34: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	59, // 35: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
+	23, // 36: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	59, // 37: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,  // 38: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	24, // 39: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	59, // 40: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	39, // 41: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	46, // 42: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	38, // 43: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	37, // 44: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	33, // 45: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	36, // 46: podconfigd.v1alpha1.StatusResponse.owners:type_name -> podconfigd.v1alpha1.OwnersStatus
+	31, // 47: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
+	32, // 48: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
+	59, // 49: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
+	34, // 50: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	35, // 51: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	59, // 52: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	59, // 53: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	59, // 54: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	59, // 55: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	59, // 56: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	55, // 57: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	59, // 58: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
+	59, // 59: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	59, // 60: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	41, // 61: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	42, // 62: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	43, // 63: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	40, // 64: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	59, // 65: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	59, // 66: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	44, // 67: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	56, // 68: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	59, // 69: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	44, // 70: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	57, // 71: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	59, // 72: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	59, // 73: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	45, // 74: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
+	59, // 75: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	6,  // 76: podconfigd.v1alpha1.WatchResponse.OwnersEntry.value:type_name -> podconfigd.v1alpha1.Owners
+	5,  // 77: podconfigd.v1alpha1.WatchResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
+	9,  // 78: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	5,  // 79: podconfigd.v1alpha1.LookupResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
+	3,  // 80: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	10, // 81: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	29, // 82: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	21, // 83: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	12, // 84: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	18, // 85: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	25, // 86: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	27, // 87: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 88: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	11, // 89: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	30, // 90: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	22, // 91: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	13, // 92: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	19, // 93: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	26, // 94: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	28, // 95: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	88, // [88:96] is the sub-list for method output_type
+	80, // [80:88] is the sub-list for method input_type
+	80, // [80:80] is the sub-list for extension type_name
+	80, // [80:80] is the sub-list for extension extendee
+	0,  // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -5002,8 +5184,8 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		return
 	}
 	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[1].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[4].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[9].OneofWrappers = []any{
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[5].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[10].OneofWrappers = []any{
 		(*LookupRequest_ContainerId)(nil),
 		(*LookupRequest_PodUid)(nil),
 		(*LookupRequest_PodIp)(nil),
@@ -5017,20 +5199,20 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		(*LookupRequest_LogPath)(nil),
 		(*LookupRequest_Self)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16].OneofWrappers = []any{
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17].OneofWrappers = []any{
 		(*LookupStreamResponse_Answer)(nil),
 		(*LookupStreamResponse_Error)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   51,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -18,6 +18,9 @@ type Lookup struct {
 	// Pods has one pod, or several for an IP: first the pods that run, then those that
 	// completed or ended. Several pods can share a namespace.
 	Pods []LookupPod `json:"pods"`
+	// Namespaces are the namespaces of the pods, by name, and Node is the node, if they are requested.
+	Namespaces map[string]*Metadata `json:"namespaces,omitempty"`
+	Node       *Metadata            `json:"node,omitempty"`
 }
 
 // LookupHost is a namespace of the host.

@@ -26,6 +26,8 @@ const (
 	// OpBookmark has no pods. It is a position from which the stream can be resumed, or a
 	// reset.
 	OpBookmark Op = "BOOKMARK"
+	// OpMetadata has no pods. It has the labels and annotations of namespaces or the node, if they are requested.
+	OpMetadata Op = "METADATA"
 )
 
 // OpAll selects all operations in a request. No update has it.

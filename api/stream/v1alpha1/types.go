@@ -60,6 +60,18 @@ type Update struct {
 	// Owners are the owners of the pods, by the UID of the pod, if the subscriber requests them: from the controller of the pod
 	// to the top. What is not known yet comes later, as a RECONCILE. A pod without a controller is missing.
 	Owners map[string][]Owner `json:"owners,omitempty"`
+	// Namespaces are namespaces of the pods, by name, and Node is the node, in a METADATA. A namespace is removed when the
+	// subscriber sees no pod in it.
+	Namespaces map[string]*Metadata `json:"namespaces,omitempty"`
+	Node       *Metadata            `json:"node,omitempty"`
+}
+
+// Metadata are the labels and annotations of a namespace or the node.
+type Metadata struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Removed is true if there is no such namespace any more.
+	Removed bool `json:"removed,omitempty"`
 }
 
 // SourceState is the state of a source in a BOOKMARK.

@@ -34,7 +34,9 @@ type Options struct {
 	output       string
 	by, at       string
 	wait         time.Duration
-	cli.PodFlags // the argument, which may be another one than a pod
+	namespace    bool // --namespace-labels
+	node         bool // --node-labels
+	cli.PodFlags      // the argument, which may be another one than a pod
 }
 
 // NewCommand returns the command.
@@ -91,6 +93,8 @@ Then STATE has when they ended. --at shows which pod had an IP or a process at a
 	command.CompleteFlag(cmd, "output", "json", "yaml", "name", "wide")
 	command.CompleteFlag(cmd, "by", "pid", "container", "ip", "uid", "cgroup", "pod")
 	cmd.Flags().StringVar(&opts.at, "at", "", "Time at which the pod had the IP or the process: a period before now, as in -10m, or a time, as in 2026-01-02T15:04:05Z. If empty, now.")
+	cmd.Flags().BoolVar(&opts.namespace, "namespace-labels", false, "Print the labels and annotations of the pod's namespace, with -o json or yaml.")
+	cmd.Flags().BoolVar(&opts.node, "node-labels", false, "Print the labels and annotations of the node, with -o json or yaml.")
 	cmd.Flags().DurationVar(&opts.wait, "wait", 0, "Time to wait until the container and its pod are known. 0s to 1m.")
 	return cmd
 }
@@ -99,6 +103,9 @@ Then STATE has when they ended. --at shows which pod had an IP or a process at a
 func (o *Options) query() (client.LookupQuery, error) {
 	if err := command.CheckOutput(o.output, "json", "yaml", "name", "wide"); err != nil {
 		return client.LookupQuery{}, err
+	}
+	if (o.namespace || o.node) && o.output != "json" && o.output != "yaml" {
+		return client.LookupQuery{}, errors.New("--namespace-labels and --node-labels require -o json or -o yaml")
 	}
 	query, err := lookupQuery(o.by, o.Pod)
 	if err != nil {
@@ -130,6 +137,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 			fmt.Fprintf(streams.ErrOut, "podconfigctl: %s is the name of the pod %s/%s\n", cli.Cell(o.Pod), pod.Namespace, pod.Name)
 		}
 	}
+	query.NamespaceLabels, query.NodeLabels = o.namespace, o.node
 	found, err := lookUp(ctx, c, query)
 	if err != nil && noPod {
 		return fmt.Errorf("%w; no pod has this name either", err)

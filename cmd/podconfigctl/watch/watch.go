@@ -83,6 +83,8 @@ Updates that the daemon splits into frames are printed whole.`,
 	f.StringSliceVar(&opts.Fields, "fields", nil, "Comma-separated list of the fields of pods to print, for example spec.containers.image,status.podIPs. Changes of other fields are not printed. If empty, prints all.")
 	f.BoolVar(&opts.mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
 	f.BoolVar(&opts.Owners, "owners", false, "Print the owners of pods, with -o json or yaml. Requires --owners of the daemon.")
+	f.BoolVar(&opts.NamespaceLabels, "namespace-labels", false, "Print the labels and annotations of the namespaces of the pods, with -o json or yaml.")
+	f.BoolVar(&opts.NodeLabels, "node-labels", false, "Print the labels and annotations of the node, with -o json or yaml.")
 	flags.CompletePods(cmd, 1)
 	command.CompleteFlag(cmd, "output", "json", "yaml", "name")
 	command.CompleteFlag(cmd, "mode", string(v1alpha1.ModeIncremental), string(v1alpha1.ModeSnapshotAndUpdates), string(v1alpha1.ModeSnapshot))
@@ -100,8 +102,8 @@ func (o *Options) check() error {
 	if err := command.CheckOutput(o.output, "json", "yaml", "name"); err != nil {
 		return err
 	}
-	if o.Owners && o.output != "json" && o.output != "yaml" {
-		return errors.New("--owners: requires -o json or -o yaml")
+	if (o.Owners || o.NamespaceLabels || o.NodeLabels) && o.output != "json" && o.output != "yaml" {
+		return errors.New("--owners, --namespace-labels and --node-labels require -o json or -o yaml")
 	}
 	if o.Since < 0 {
 		return fmt.Errorf("--since: %d is not a revision: expected 0 to %d", o.Since, math.MaxInt64)

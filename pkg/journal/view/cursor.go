@@ -74,6 +74,9 @@ type Cursor struct {
 	out  []*Frame
 	size int
 
+	// metadata is what the subscriber gets beside its pods; nil for nothing.
+	metadata *metadata
+
 	// handed are the origins of what Next returned and the caller has not written.
 	handed []*journal.Origin
 }
@@ -100,6 +103,10 @@ func (c *Cursor) resume(revision int64) {
 func (c *Cursor) open(why string) {
 	s := c.journal.Snapshot(c.view.order())
 	c.opening = &opening{snapshot: s, begin: c.view.begin(s, why)}
+	if c.metadata != nil {
+		c.metadata.resumed = nil
+		c.opening.begin = append(c.opening.begin, c.metadata.start()...)
+	}
 	c.position, c.skip = s.Revision, 0
 	c.subscriber.MoveTo(s.Revision)
 }
@@ -151,6 +158,10 @@ func (c *Cursor) written() {
 // more, and the channel is closed when there are.
 func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 	c.out, c.size = c.out[:0], 0
+	if m := c.metadata; m != nil {
+		c.put(m.resumed...)
+		m.resumed = nil
+	}
 	for c.opening != nil && c.size < BatchSize-PieceSize {
 		if err := c.openMore(); err != nil {
 			return nil, c.fellBehind(err)
@@ -194,9 +205,7 @@ func (c *Cursor) openMore() error {
 			c.put(f)
 		}
 	default:
-		for _, f := range c.view.end(o.snapshot) {
-			c.put(f)
-		}
+		c.put(c.view.end(o.snapshot)...)
 		synced := bookmark(o.snapshot.Instance, o.snapshot.Revision, o.snapshot.Bookmark)
 		synced.InitialSyncComplete = true
 		c.put(synced)
@@ -218,6 +227,9 @@ func (c *Cursor) add(set *journal.Set) (whole bool) {
 		}
 		c.put(f)
 		c.skip++
+	}
+	if c.metadata != nil {
+		c.put(c.metadata.after(set)...)
 	}
 	if set.Origin != nil && len(frames) > 0 && c.subscriber.Live(set) {
 		c.handed = append(c.handed, set.Origin)
@@ -244,15 +256,21 @@ func memoized(set *journal.Set, key any, frames func() []*Frame) []*Frame {
 	return of
 }
 
-func (c *Cursor) put(f *Frame) {
-	c.out = append(c.out, f)
-	c.size += f.size
-	if f.Revision != 0 {
-		c.sent = f.Revision
-	} else if n := len(f.Revisions); n > 0 {
-		c.sent = f.Revisions[n-1]
+// put adds frames to those that Next returns, each after the metadata that its pods need.
+func (c *Cursor) put(frames ...*Frame) {
+	for _, f := range frames {
+		if c.metadata != nil {
+			c.put(c.metadata.before(f)...)
+		}
+		c.out = append(c.out, f)
+		c.size += f.size
+		if f.Revision != 0 {
+			c.sent = f.Revision
+		} else if n := len(f.Revisions); n > 0 {
+			c.sent = f.Revisions[n-1]
+		}
+		c.view.delivered(f)
 	}
-	c.view.delivered(f)
 }
 
 // read polls while the access rules stay the same. If they changed, and the subscriber sees something

@@ -48,6 +48,9 @@ type Frame struct {
 	Event *v1alpha1.Event
 	// Owners is whether the subscriber requests the owners of the pods.
 	Owners bool
+	// Namespaces and Node are set in a METADATA.
+	Namespaces map[string]*v1alpha1.Metadata
+	Node       *v1alpha1.Metadata
 	// Memo caches the encodings of the frame.
 	journal.Memo
 

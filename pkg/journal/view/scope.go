@@ -207,21 +207,26 @@ func (s *Scope) Objects(kind journal.Kind, at int64) ([]*journal.Object, int64, 
 func (s *Scope) Object(kind journal.Kind, name string) *journal.Object {
 	l, unlock, _ := s.lens(Selector{})
 	defer unlock()
-	object := s.gate.journal.Object(kind, name)
-	if object == nil || l.plain() {
-		return object
-	}
-	seen, _, err := seenObjects(s.gate.journal, l, kind, []*journal.Object{object}, 0)
-	if err != nil || len(seen) == 0 {
-		return nil
-	}
-	return seen[0]
+	return seenObject(s.gate.journal, l, kind, name)
 }
 
 // WatchObjects starts a subscription as the function Objects does.
 func (s *Scope) WatchObjects(opts ObjectsOptions) *Cursor {
 	opts.scope = s
 	return Objects(s.gate.journal, opts)
+}
+
+// seenObject returns the current object of a name as the lens shows it, or nil.
+func seenObject(j *journal.Journal, l *lens, kind journal.Kind, name string) *journal.Object {
+	object := j.Object(kind, name)
+	if object == nil || l.plain() {
+		return object
+	}
+	seen, _, err := seenObjects(j, l, kind, []*journal.Object{object}, 0)
+	if err != nil || len(seen) == 0 {
+		return nil
+	}
+	return seen[0]
 }
 
 func seenObjects(j *journal.Journal, l *lens, kind journal.Kind, objects []*journal.Object, at int64) ([]*journal.Object, int64, error) {

@@ -49,6 +49,9 @@ type StreamOptions struct {
 	Ops journal.Operations
 	// Owners is whether frames have the owners of pods too. A change of them is a RECONCILE then.
 	Owners bool
+	// NamespaceLabels and NodeLabels request the labels and annotations of the namespaces of the pods and of the node, each
+	// change in a METADATA.
+	NamespaceLabels, NodeLabels bool
 }
 
 // DefaultOperations are the operations of a subscriber that requests none: the config
@@ -87,12 +90,18 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	} else {
 		c.view = &snapshots{stream: common}
 	}
+	if opts.NamespaceLabels || opts.NodeLabels {
+		c.metadata = &metadata{cursor: c, namespaces: opts.NamespaceLabels, node: opts.NodeLabels}
+	}
 	if opts.Since == nil {
 		c.open("")
 	} else if err := cmp.Or(j.Resumable(opts.Instance, *opts.Since, opts.Selector.recorded(opts.Ops)), opts.scope.resumable(*opts.Since)); err != nil {
 		_ = c.fellBehind(err) // the stream starts again
 	} else {
 		c.resume(*opts.Since)
+		if c.metadata != nil {
+			c.metadata.resumed = c.metadata.start(common.lens.filter(j.State().Pods)...)
+		}
 	}
 	return c
 }

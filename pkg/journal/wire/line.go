@@ -20,7 +20,7 @@ func AppendLine(to []byte, f *view.Frame) ([]byte, error) {
 	if err != nil {
 		return to, err
 	}
-	if f.Op == config.BOOKMARK {
+	if f.Op == config.BOOKMARK || f.Op == config.METADATA {
 		return append(append(to, header...), '\n'), nil
 	}
 	to = append(to, header[:len(header)-1]...) // without the last brace
@@ -35,7 +35,7 @@ func encodeHeader(f *view.Frame) ([]byte, error) {
 	u := v1alpha1.Update{
 		Instance: f.Instance, Revision: f.Revision, Op: v1alpha1.Op(f.Op.String()), Source: f.Source,
 		InitialSyncComplete: f.InitialSyncComplete, Reset: f.Reset, Restored: f.Restored, Continues: f.Continues,
-		Message: f.Message, Event: f.Event,
+		Message: f.Message, Event: f.Event, Namespaces: f.Namespaces, Node: f.Node,
 	}
 	if !f.Time.IsZero() {
 		u.Time = &f.Time

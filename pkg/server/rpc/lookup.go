@@ -147,6 +147,7 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 	if h := answer.Host; h != nil {
 		response.Host = &v1alpha1.LookupHost{Namespace: h.Namespace, Pods: uint32(h.Pods)}
 	}
+	response.Namespaces, response.Node = metadataOf(answer.Namespaces, answer.Node)
 	for i := range answer.Pods {
 		p := &answer.Pods[i]
 		pod := &v1alpha1.LookupPod{

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	stream "github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
@@ -24,7 +25,7 @@ type podConfigAPI struct {
 }
 
 // Watch sends the stream of updates.
-func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerStreamingServer[v1alpha1.WatchResponse]) error {
+func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, calls grpc.ServerStreamingServer[v1alpha1.WatchResponse]) error {
 	opts, err := params.Updates(request)
 	if err == nil {
 		err = a.services.CheckOwners(opts.Owners, opts.Selector.Owner)
@@ -32,12 +33,12 @@ func (a *podConfigAPI) Watch(request *v1alpha1.WatchRequest, stream grpc.ServerS
 	if err != nil {
 		return invalid(err)
 	}
-	scope, err := a.services.Scope(stream.Context())
+	scope, err := a.services.Scope(calls.Context())
 	if err != nil {
 		return callError(err)
 	}
-	opts.Client = grpcClient(stream.Context())
-	return sendFrames(a.services, stream, scope.Stream(opts), func(f *view.Frame) ([]any, error) {
+	opts.Client = grpcClient(calls.Context())
+	return sendFrames(a.services, calls, scope.Stream(opts), func(f *view.Frame) ([]any, error) {
 		return journal.Once(&f.Memo, responseKey{}, func() ([]any, error) { return watchResponse(f) })
 	})
 }
@@ -128,6 +129,7 @@ func watchResponse(f *view.Frame) ([]any, error) {
 		}
 		head.Owners[string(uid)] = &v1alpha1.Owners{Owners: ownersOf(owners)}
 	}
+	head.Namespaces, head.Node = metadataOf(f.Namespaces, f.Node)
 	data, err := proto.Marshal(head)
 	if err != nil {
 		return nil, fmt.Errorf("encoding update %d: %w", f.Revision, err)
@@ -139,4 +141,19 @@ func watchResponse(f *view.Frame) ([]any, error) {
 		}
 	}
 	return []any{sharedPods(data, responsePods, pods)}, nil
+}
+
+// metadataOf converts the labels and annotations of namespaces and the node.
+func metadataOf(namespaces map[string]*stream.Metadata, node *stream.Metadata) (map[string]*v1alpha1.Metadata, *v1alpha1.Metadata) {
+	message := func(m *stream.Metadata) *v1alpha1.Metadata {
+		return &v1alpha1.Metadata{Labels: m.Labels, Annotations: m.Annotations, Removed: m.Removed}
+	}
+	messages := make(map[string]*v1alpha1.Metadata, len(namespaces))
+	for name, m := range namespaces {
+		messages[name] = message(m)
+	}
+	if node == nil {
+		return messages, nil
+	}
+	return messages, message(node)
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	podconfigdclient "github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/e2e"
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
@@ -106,11 +109,17 @@ func objectsOfTheCluster(t *testing.T, c *cluster) {
 		t.Errorf("a namespace without pods here: %d", code)
 	}
 
-	patchNode(`{"metadata":{"labels":{"kubernetes.io/role":null,"zone":"a"}},"spec":{"unschedulable":null}}`)
-	patchNode(`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady"}]}}`, "status")
-	if _, err := c.Client.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"red"},"annotations":{"owner":null}}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	blue := labelsAnd(map[string]string{"kubernetes.io/metadata.name": namespace, "team": "blue"}, map[string]string{"owner": "x"})
+	red := labelsAnd(map[string]string{"kubernetes.io/metadata.name": namespace, "team": "red"}, nil)
+	role, worker := "kubernetes.io/role", "node-role.kubernetes.io/worker"
+	streamHasMetadata(t, d, namespace, blue, labelsAnd(map[string]string{role: "edge", worker: ""}, map[string]string{"a": "b"}), func() {
+		patchNode(`{"metadata":{"labels":{"kubernetes.io/role":null,"zone":"a"}},"spec":{"unschedulable":null}}`)
+		patchNode(`{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady"}]}}`, "status")
+		patch := []byte(`{"metadata":{"labels":{"team":"red"},"annotations":{"owner":null}}}`)
+		if _, err := c.Client.CoreV1().Namespaces().Patch(ctx, namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}, red, labelsAnd(map[string]string{"zone": "a", worker: ""}, map[string]string{"a": "b"}))
 	awaitSame()
 	for _, args := range []string{"get nodes " + node + " -o wide", "get ns " + namespace + " --show-labels", "describe ns " + namespace} {
 		real := e2e.Kubectl{Server: "https://" + c.Address}.Run(t, append([]string{"--kubeconfig", admin}, strings.Fields(args)...)...)
@@ -120,6 +129,46 @@ func objectsOfTheCluster(t *testing.T, c *cluster) {
 			t.Errorf("kubectl %s prints of the apiserver:\n%s\nof podconfigd:\n%s", args, real, ours)
 		}
 	}
+}
+
+func labelsAnd(labels, annotations map[string]string) *v1alpha1.Metadata {
+	return &v1alpha1.Metadata{Labels: labels, Annotations: annotations}
+}
+
+// streamHasMetadata reads the stream until it has sent the metadata of a namespace and of the node. Then it changes both, and
+// reads on until it has sent the new metadata, and no pod again.
+func streamHasMetadata(t *testing.T, d *e2e.Daemon, name string, namespace, node *v1alpha1.Metadata, change func(), newNamespace, newNode *v1alpha1.Metadata) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
+	defer cancel()
+	var got [2]*v1alpha1.Metadata
+	want, changed := [2]*v1alpha1.Metadata{namespace, node}, false
+	for u, err := range d.Client.Updates(ctx, podconfigdclient.Options{NamespaceLabels: true, NodeLabels: true}) {
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if changed && len(u.Pods) > 0 {
+			t.Errorf("a pod came with the change: %+v", u)
+		}
+		if m := u.Namespaces[name]; m != nil {
+			got[0] = m
+		}
+		if u.Node != nil {
+			got[1] = u.Node
+		}
+		switch {
+		case changed && cmp.Equal(got, want):
+			return
+		case !changed && u.InitialSyncComplete:
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("at the start: %s", diff)
+			}
+			change()
+			want, changed = [2]*v1alpha1.Metadata{newNamespace, newNode}, true
+		}
+	}
+	t.Errorf("the stream: %s", cmp.Diff(want, got))
 }
 
 // alike removes from an object what differs on purpose: the age in a row, and the

@@ -113,6 +113,9 @@ func (b *Backend) Find(ctx context.Context, scope *view.Scope, query *lookup.Que
 	if err == nil && query.Self && conn.ProcessEnded(ctx) { // the answer may be of another process with its PID
 		return nil, apistatus.New(http.StatusNotFound, fmt.Sprintf("looking up the client, process %d: it has ended", query.Client))
 	}
+	if err == nil {
+		scope.AddMetadata(answer, query.NamespaceLabels, query.NodeLabels)
+	}
 	return answer, err
 }
 

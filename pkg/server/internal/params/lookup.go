@@ -15,7 +15,7 @@ import (
 // ParseLookup parses the query of /v1alpha1/lookup.
 func ParseLookup(raw string) (*lookup.Query, error) {
 	q, err := parseQuery(raw, "containerID", "podUID", "podIP", "pid", "cgroup",
-		"cgroupID", "netns", "mntns", "pidns", "cgroupns", "logPath", "self", "startTime", "at", "wait", "pods")
+		"cgroupID", "netns", "mntns", "pidns", "cgroupns", "logPath", "self", "startTime", "at", "wait", "pods", "namespaceLabels", "nodeLabels")
 	if err != nil {
 		return nil, err
 	}
@@ -23,6 +23,7 @@ func ParseLookup(raw string) (*lookup.Query, error) {
 	l := &lookup.Query{
 		ContainerID: v["containerID"], PodUID: types.UID(v["podUID"]), PodIP: v["podIP"], Cgroup: v["cgroup"], LogPath: v["logPath"],
 		Self: q.bool("self", false), Pods: q.bool("pods", false),
+		NamespaceLabels: q.bool("namespaceLabels", false), NodeLabels: q.bool("nodeLabels", false),
 	}
 	if s := v["pid"]; s != "" {
 		if l.PID, err = strconv.ParseInt(s, 10, 64); err != nil || l.PID == 0 {
@@ -79,6 +80,7 @@ func Lookup(request *v1alpha1.LookupRequest) (*lookup.Query, error) {
 		CgroupID: request.GetCgroupId(), LogPath: request.GetLogPath(), Self: request.GetSelf(),
 		NetNS: request.GetNetns(), MntNS: request.GetMntns(), PidNS: request.GetPidns(), CgroupNS: request.GetCgroupns(),
 		StartTime: request.GetStartTime(), Pods: request.GetPods(),
+		NamespaceLabels: request.GetNamespaceLabels(), NodeLabels: request.GetNodeLabels(),
 	}
 	if at := request.GetAt(); at != nil {
 		if err := at.CheckValid(); err != nil {

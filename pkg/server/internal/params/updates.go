@@ -22,11 +22,13 @@ import (
 
 // ParseUpdates parses the query of /v1alpha1/updates.
 func ParseUpdates(raw string) (opts view.StreamOptions, err error) {
-	q, err := parseQuery(raw, "mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods", "fields", "owners", "owner")
+	q, err := parseQuery(raw, "mode", "instance", "since", "ops", "source", "namespace", "labelSelector", "fieldSelector", "mirrorPods", "fields",
+		"owners", "owner", "namespaceLabels", "nodeLabels")
 	if err != nil {
 		return opts, err
 	}
 	opts.Owners = q.bool("owners", false)
+	opts.NamespaceLabels, opts.NodeLabels = q.bool("namespaceLabels", false), q.bool("nodeLabels", false)
 	opts.Instance = q.values["instance"]
 	opts.Mode, err = view.ParseMode(q.values["mode"])
 	q.Add("mode", err)
@@ -82,7 +84,10 @@ var selectorFields = map[string]string{
 // Updates converts a request for updates.
 func Updates(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 	f := Faults{fields: selectorFields}
-	opts := view.StreamOptions{Instance: request.GetInstance(), Since: request.Since, Owners: request.GetOwners()}
+	opts := view.StreamOptions{
+		Instance: request.GetInstance(), Since: request.Since, Owners: request.GetOwners(),
+		NamespaceLabels: request.GetNamespaceLabels(), NodeLabels: request.GetNodeLabels(),
+	}
 	mode, ok := modes[request.GetMode()]
 	if !ok {
 		f.Add("mode", fmt.Errorf("%d is not a mode", request.GetMode()))
