@@ -117,6 +117,9 @@ type LookupQuery struct {
 	// LogPath is the path of the log of a container below /var/log/pods, also of a rotated
 	// one, or of a link in /var/log/containers.
 	LogPath string
+	// Device is a device of a container, as the kubelet names it: RESOURCE:ID, for example nvidia.com/gpu:GPU-3f5a, or
+	// DRIVER:POOL/DEVICE for a device of a claim. The answer has a pod for each container with it.
+	Device string
 	// Self selects the client, which must be on a unix socket.
 	Self bool
 
@@ -136,7 +139,7 @@ type LookupQuery struct {
 }
 
 // Lookup returns which pod and which container a container ID, a pod UID or IP, a process, a
-// cgroup, a namespace or a log belongs to. It returns a [RefusedError] with code 404 if there is
+// cgroup, a namespace, a log or a device belongs to. It returns a [RefusedError] with code 404 if there is
 // none, with code 503 if the daemon does not know yet, and with code 501 if the query requires
 // what the daemon does not have, such as a container runtime.
 func (c *Client) Lookup(ctx context.Context, q LookupQuery) (*v1alpha1.Lookup, error) {
@@ -152,6 +155,7 @@ func (c *Client) Lookup(ctx context.Context, q LookupQuery) (*v1alpha1.Lookup, e
 	set(query, "pidns", q.PidNS)
 	set(query, "cgroupns", q.CgroupNS)
 	set(query, "logPath", q.LogPath)
+	set(query, "device", q.Device)
 	set(query, "self", q.Self)
 	set(query, "startTime", q.StartTime)
 	set(query, "at", q.At)

@@ -44,7 +44,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 	}
 	d.podConfig.LimitRemovals(c.removalLimit())
 	d.podConfig.Instrument(registry)
-	if d.runtime, err = newRuntime(c, registry, func() { d.kubelet.Notice() }); err != nil {
+	if d.runtime, err = newRuntime(c, registry, d.runtimeChanged); err != nil {
 		return err
 	}
 	decoder := manifest.NewDecoder(d.node)
@@ -91,7 +91,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	loop.Status.Kubelet = d.podsAPI
 	d.loop, d.state.updates = syncloop.New(loop), nil
 	find.StatusBy = d.loop.StatusBy
-	resolveOwners := d.resolveOwners(&find, registry)
+	resolveOwners, listDevices := d.resolveOwners(&find, registry), d.listDevices(&find, registry)
 	if d.runtime != nil {
 		d.runtime.orphans = d.loop.Orphans
 	}
@@ -103,6 +103,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	d.parts = append(d.parts, d.statusOfKubelet())
 	d.parts = append(d.parts, d.apiserverParts(registry)...)
 	d.parts = append(d.parts, resolveOwners...)
+	d.parts = append(d.parts, listDevices...)
 	serve.Resync = d.loop.Resync
 	serve.Live, serve.Ready = d.live(), d.ready()
 	d.server = server.New(serve)

@@ -15,6 +15,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/daemon/systemd"
+	"github.com/podconfigd/podconfigd/pkg/devices"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
@@ -41,6 +42,7 @@ type Daemon struct {
 	// runtime is nil without a container runtime.
 	runtime *runtime
 	kubelet *kubelet.Finder
+	devices *devices.Lister // nil if it is off
 	podsAPI *podsapi.Client
 	loop    *syncloop.Loop
 	journal *journal.Journal

@@ -11,6 +11,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/devices"
 	"github.com/podconfigd/podconfigd/pkg/kubelet/podsapi"
 	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
@@ -51,11 +52,14 @@ func (d *Daemon) statusOfKubelet() part {
 	}
 }
 
-// validateKubeletPodsAPI requires an absolute path that is not a socket of podconfigd itself. With auto, such a socket
-// is not used anyway.
-func (c *Config) validateKubeletPodsAPI(found *faults) {
-	const field = "kubeletPodsAPI"
-	path := *c.KubeletPodsAPI
+// validateKubeletSockets requires absolute paths that are not sockets of podconfigd itself. With auto, such a socket of the Pods
+// API is not used anyway.
+func (c *Config) validateKubeletSockets(found *faults) {
+	c.validateKubeletSocket(found, "kubeletPodsAPI", *c.KubeletPodsAPI, podsapi.DefaultPath)
+	c.validateKubeletSocket(found, "podResourcesSocket", *c.PodResourcesSocket, devices.DefaultPath)
+}
+
+func (c *Config) validateKubeletSocket(found *faults, field FieldName, path, fallback string) {
 	if path == podsapi.Auto || path == podsapi.None {
 		return
 	}
@@ -69,7 +73,7 @@ func (c *Config) validateKubeletPodsAPI(found *faults) {
 	switch {
 	case found.has(field):
 	case !filepath.IsAbs(path):
-		found.add(field, "%q: expected %s, %s, or an absolute path, for example %s", path, podsapi.Auto, podsapi.None, podsapi.DefaultPath)
+		found.add(field, "%q: expected %s, %s, or an absolute path, for example %s", path, podsapi.Auto, podsapi.None, fallback)
 	case slices.ContainsFunc(own, func(other string) bool { return filepath.Clean(other) == filepath.Clean(path) }):
 		found.add(field, "%s", fmt.Sprintf("%s is a socket of podconfigd itself: expected that of the kubelet", path))
 	}

@@ -27,7 +27,7 @@ func (c *Config) Validate() error {
 	c.validateSources(&found)
 	c.validateHTTP(&found)
 	c.validateSockets(&found)
-	c.validateKubeletPodsAPI(&found)
+	c.validateKubeletSockets(&found)
 	for _, fault := range v1alpha1.Options.Check(&c.PodConfigdConfiguration) {
 		found.add(FieldName(fault.Path), "%s", fault.Message)
 	}

@@ -44,6 +44,9 @@ func (l *Lookup) add(q *Query, versions []version, f *finding) {
 		if l.owners != nil {
 			found.Owners = l.owners(p)
 		}
+		if v.ended == nil {
+			found.Resources = l.resources(f.scope.Grant().Of(v.Source, v.Object), v.Object)
+		}
 		f.answer.Pods = append(f.answer.Pods, found)
 		return
 	}
@@ -51,11 +54,13 @@ func (l *Lookup) add(q *Query, versions []version, f *finding) {
 
 // orphan adds a pod that only the runtime has. If the runtime has had it for longer than the wait, no source is about to
 // deliver it.
-func (f *finding) orphan(q *Query, recorded pleg.Found) {
+func (l *Lookup) orphan(q *Query, recorded pleg.Found, f *finding) {
 	p := v1alpha1.LookupPod{Namespace: recorded.Namespace, Name: recorded.Name, UID: string(recorded.UID)}
 	if !recorded.Ended.IsZero() {
 		p.Ended = &recorded.Ended
 		f.keys = nil
+	} else {
+		p.Resources = l.resources(f.scope.Grant().AtLeast("", p.Namespace), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: recorded.UID}})
 	}
 	if end := recorded.Since.Add(q.Wait); end.Before(f.until) {
 		f.until = end

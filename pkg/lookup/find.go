@@ -42,6 +42,8 @@ func (l *Lookup) find(q *Query, t *target) *finding {
 		l.findLog(q, t.log, f)
 	case t.uid != "":
 		l.findUID(q, t.uid, "", f)
+	case t.device != "":
+		l.findDevice(q, t.device, f)
 	case t.members != nil, t.host != "":
 		l.findMembers(q, t, f)
 	default:
@@ -89,7 +91,7 @@ func (l *Lookup) findUID(q *Query, uid types.UID, name string, f *finding) {
 	case known, ok && !f.seesOrphan(recorded):
 		f.ids = []string{hiddenID + string(uid)}
 	case ok:
-		f.orphan(q, recorded)
+		l.orphan(q, recorded, f)
 	default:
 		f.ids = []string{string(uid)}
 	}
@@ -156,7 +158,7 @@ func (l *Lookup) answerContainer(q *Query, recorded *pleg.Found, f *finding) boo
 	f.ids = nil // the others are not of the runtime
 	if len(f.answer.Pods) == 0 {
 		f.keys = []any{recorded.UID}
-		f.orphan(q, *recorded)
+		l.orphan(q, *recorded, f)
 	}
 	f.answer.Pods[0].Container = container(recorded)
 	return true

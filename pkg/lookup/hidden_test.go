@@ -40,6 +40,7 @@ func TestHiddenIsAsNone(t *testing.T) {
 		"ended process":  {{PID: 102, StartTime: 102}, {PID: 5555, StartTime: 102}},
 		"network":        {{NetNS: 20}, {NetNS: 99}},
 		"mounts":         {{MntNS: 21}, {MntNS: 99}},
+		"device":         {{Device: "example.com/gpu:hidden"}, {Device: "example.com/gpu:nobody"}},
 	}
 	for state, set := range map[string]func(*node){
 		"all is known": func(*node) {},
@@ -86,6 +87,7 @@ func (n *node) hides(id string) *view.Scope {
 	n.run(101, fakeProcess{101, cgroupOf("hidden", id), [4]int{20, 21, 22, 23}})
 	n.run(102, fakeProcess{102, cgroupOf("hidden", side), [4]int{30, 31, 32, 33}})
 	n.runtime.set("hidden", "hidden", id+" app running", side+" side running")
+	n.assign("hidden", "app", "hidden")
 	n.find(Query{ContainerID: "none", Wait: time.Second})
 	n.find(Query{PID: 101})
 	n.exit(102)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/devices"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -34,6 +35,8 @@ type Options struct {
 	StatusBy func(ctx context.Context, uid types.UID) (map[string]string, error)
 	// Owners returns the owners of a pod, in the form that the client sees; nil if none are known.
 	Owners func(*journal.Pod) []v1alpha1.Owner
+	// Devices returns what the kubelet assigned to containers; nil if that is off.
+	Devices func() *devices.Table
 	// Proc is the directory of procfs; empty for /proc.
 	Proc string
 	// Retention is how long pods that ended are known, and MaxEnded how many of them at most.
@@ -61,6 +64,7 @@ type Lookup struct {
 	cgroups   *cgroupTree
 	by        func(ctx context.Context, uid types.UID) (map[string]string, error)
 	owners    func(*journal.Pod) []v1alpha1.Owner
+	devices   func() *devices.Table
 	// past reads the log, and loaded is closed when it has.
 	past      func(since time.Time) iter.Seq2[*journal.Pod, time.Time]
 	loaded    chan struct{}
@@ -77,7 +81,7 @@ func New(opts Options) *Lookup {
 	}
 	l := &Lookup{
 		journal: opts.Journal, runtime: opts.Runtime, pods: newPods(opts.Journal, newEnded(opts.Retention, opts.MaxEnded)), proc: opts.Proc,
-		logLinks: opts.LogLinks, by: opts.StatusBy, owners: opts.Owners, past: opts.Past, loaded: make(chan struct{}), wholePods: opts.WholePods,
+		logLinks: opts.LogLinks, by: opts.StatusBy, owners: opts.Owners, devices: opts.Devices, past: opts.Past, loaded: make(chan struct{}), wholePods: opts.WholePods,
 		cgroups: newCgroupTree(opts.Proc),
 	}
 	l.pods.ended.owners = opts.Owners != nil
@@ -169,6 +173,8 @@ type target struct {
 	uid   types.UID
 	// log is the log of a container; nil for another target.
 	log *logFile
+	// device is a device; empty for another target.
+	device string
 	// containers are the containers that a cgroup names, the outermost first. The runtime has at most one of them.
 	containers []CgroupContainer
 	// first is the process that the query selects if it has ended: the first one of the container.

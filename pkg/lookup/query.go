@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,8 @@ type Query struct {
 	NetNS, MntNS, PidNS, CgroupNS uint64
 	// LogPath is the path of the log of a container, or of a link to it.
 	LogPath string
+	// Device is a device, as devices.Has takes it.
+	Device string
 	// Self selects the client. The server sets Client to its process, and Connected to when it had connected: a process that
 	// started later is another one.
 	Self      bool
@@ -75,7 +78,7 @@ type Fault struct {
 }
 
 // targets are the fields of which exactly one must be set.
-const targets = "containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath and self"
+const targets = "containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath, device and self"
 
 // valid accepts a target that has no form.
 func valid() error { return nil }
@@ -115,6 +118,7 @@ func (q *Query) Validate() []Fault {
 		{"pidns", q.PidNS != 0, valid},
 		{"cgroupns", q.CgroupNS != 0, valid},
 		{"logPath", q.LogPath != "", q.checkLogPath},
+		{"device", q.Device != "", q.checkDevice},
 		{"self", q.Self, valid},
 	} {
 		if !t.given {
@@ -172,6 +176,14 @@ func (q *Query) checkPID() error {
 func (q *Query) checkCgroup() error {
 	if len(q.Cgroup) > maxPath {
 		return fmt.Errorf("expected at most %d characters, got %d", maxPath, len(q.Cgroup))
+	}
+	return nil
+}
+
+func (q *Query) checkDevice() error {
+	if _, id, _ := strings.Cut(q.Device, ":"); id == "" || len(q.Device) > maxPath {
+		return fmt.Errorf("%q is not a device: expected RESOURCE:ID, such as nvidia.com/gpu:GPU-3f5a, or DRIVER:POOL/DEVICE for a device of a claim",
+			printable.Cut(q.Device, maxQuoted))
 	}
 	return nil
 }

@@ -37,6 +37,9 @@ func (l *Lookup) target(ctx context.Context, q *Query) (*target, error) {
 		}
 	case q.LogPath != "":
 		return t, l.withLog(q.LogPath, t)
+	case q.Device != "":
+		t.device = q.Device
+		return t, l.checkDevices(t.what)
 	case q.CgroupID != 0:
 		return t, l.withCgroupID(ctx, q.CgroupID, t)
 	case q.Self, q.PID != 0:
@@ -61,6 +64,8 @@ func (q *Query) what() string {
 		return "cgroup " + q.Cgroup
 	case q.LogPath != "":
 		return "log " + q.LogPath
+	case q.Device != "":
+		return "device " + q.Device
 	case q.Self:
 		return fmt.Sprintf("the client, process %d", q.Client)
 	case q.CgroupID != 0:
@@ -99,6 +104,8 @@ func (l *Lookup) unknown(q *Query, t *target, f *finding) error {
 		return notFound(t.what, "no pod has it")
 	case t.log != nil:
 		return notFound(t.what, unknownLog(t.log))
+	case t.device != "":
+		return notFound(t.what, "the kubelet has assigned it to no container of a present pod")
 	case t.uid != "" && l.runtime == nil:
 		return notFound(t.what, "no source has it")
 	case t.uid != "":

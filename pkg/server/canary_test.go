@@ -76,7 +76,7 @@ func serveCanaries(t *testing.T, rules []access.Rule) (*daemon, *Server) {
 		Images: []v1.ContainerImage{{Names: []string{"canary"}}}, VolumesInUse: []v1.UniqueVolumeName{"canary"},
 	}}}, conn.Limits{}, func(o *Options) {
 		o.Policy = access.NewPolicy(rules)
-		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: canaryRuntime{}, Owners: ownersInAPI})
+		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: canaryRuntime{}, Owners: ownersInAPI, Devices: devicesOf("canary-uid", "canary")})
 		o.Lookup = l
 		j := o.Journal
 		o.Status = func() v1alpha1.Status {
@@ -94,6 +94,7 @@ func serveCanaries(t *testing.T, rules []access.Rule) (*daemon, *Server) {
 				{Namespace: "canary-ns", Name: "canary-pod", Message: "canary"}, {Namespace: "default", Name: "canary"},
 			}}
 			s.Owners = &v1alpha1.OwnersStatus{LastError: "canary", Notes: []string{"canary"}}
+			s.Devices = &v1alpha1.DevicesStatus{LastError: "canary", Pods: 7654321}
 			s.Subscribers = append(s.Subscribers, v1alpha1.Subscriber{UID: &uid, UserAgent: "canary"}, v1alpha1.Subscriber{UserAgent: "canary"})
 			return s
 		}
@@ -152,7 +153,7 @@ var canaryPaths = map[string][]string{
 	"/v1alpha1/lookup": {
 		"/v1alpha1/lookup?podIP=10.9.9.9&pods=true", "/v1alpha1/lookup?containerID=" + strings.Repeat("c", 64), "/v1alpha1/lookup?containerID=" + strings.Repeat("d", 64),
 		"/v1alpha1/lookup?pid=1", "/v1alpha1/lookup?podIP=10.9.9.9&wait=1ms", "/v1alpha1/lookup?podUID=edited&pods=true", "/v1alpha1/lookup?cgroup=/kubepods/podx/" + strings.Repeat("c", 64),
-		"/v1alpha1/lookup?self=true", "/v1alpha1/lookup?netns=1", "/v1alpha1/lookup?cgroupID=1", "/v1alpha1/lookup?logPath=default_seen_seen/c/0.log",
+		"/v1alpha1/lookup?self=true", "/v1alpha1/lookup?device=example.com/gpu:other", "/v1alpha1/lookup?netns=1", "/v1alpha1/lookup?cgroupID=1", "/v1alpha1/lookup?logPath=default_seen_seen/c/0.log",
 	},
 	"/pods":                               {"/pods", "/pods?mirrorPods=true", "/pods?fields=metadata,spec,status"},
 	"/pods/{$}":                           {"/pods/"},
@@ -295,6 +296,7 @@ func TestHiddenIsAsAbsent(t *testing.T) {
 	for _, request := range []string{
 		"GET /api/v1/namespaces/canary-ns/pods/canary-pod", "GET /api/v1/namespaces/canary-ns/pods", "GET /api/v1/namespaces/canary-ns", "GET /v1alpha1/lookup?podUID=canary-uid",
 		"GET /v1alpha1/lookup?podUID=canary-orphan", "GET /v1alpha1/lookup?podUID=canary-uid&wait=1ms", "GET /v1alpha1/lookup?cgroup=/kubepods/podcanary-uid",
+		"GET /v1alpha1/lookup?device=example.com/gpu:canary",
 		"GET /v1alpha1/lookup?logPath=/var/log/pods/canary-ns_canary-pod_canary-uid/app/0.log",
 		"GET /v1alpha1/history?pod=canary-ns/canary-pod", "GET /api/v1/pods?fieldSelector=metadata.name=canary-pod", "GET /api/v1/pods?labelSelector=app=canary",
 		"POST /v1alpha1/resync?namespace=canary-ns&name=canary-pod",

@@ -28,6 +28,7 @@ import (
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/devices"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
@@ -68,7 +69,7 @@ func serveLookup(t *testing.T, limits conn.Limits) *daemon {
 				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: pod.Object.Name + "-1", UID: "uid", Labels: map[string]string{"a": "b"}},
 				{APIVersion: "apps/v1", Kind: "Deployment", Name: pod.Object.Name},
 			}
-		}})
+		}, Devices: devicesOf("web", "gpu-0")})
 		o.Lookup = l
 	})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,6 +80,20 @@ func serveLookup(t *testing.T, limits conn.Limits) *daemon {
 	d.journal.PutNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: map[string]string{"zone": "b"}}})
 	d.web(config.ADD, "10.0.0.1")
 	return d
+}
+
+// devicesOf returns a table in which a pod has everything that a kubelet can assign: the device other, and those with a name.
+func devicesOf(uid types.UID, name string) func() *devices.Table {
+	table := devices.NewTable(time.Now(), map[types.UID][]v1alpha1.ContainerResources{uid: {{
+		Container: "app",
+		Devices:   []v1alpha1.Devices{{Resource: "example.com/gpu", IDs: []string{"other", name}, NUMA: []int64{1}}},
+		CPUs:      []int64{2, 3},
+		Memory:    []v1alpha1.MemoryBlock{{Type: "hugepages-1Gi", Size: 1 << 30, NUMA: []int64{0}}},
+		DynamicResources: []v1alpha1.ClaimedDevices{{Claim: name, Devices: []v1alpha1.ClaimedDevice{
+			{Driver: "gpu.example.com", Pool: "node1", Device: name, ShareID: "s", CDI: []string{"example.com/gpu=" + name}},
+		}}},
+	}}})
+	return func() *devices.Table { return table }
 }
 
 // web delivers the pod web with an IP.
@@ -98,8 +113,8 @@ func (d *daemon) lookup(t *testing.T, query string) *v1alpha1.Lookup {
 	return answer
 }
 
-// revisions matches revisions, which protobuf's JSON has as strings.
-var revisions = regexp.MustCompile(`("revision":) *"([0-9]+)"`)
+// numbers matches numbers of 64 bits, which protobuf's JSON has as strings.
+var numbers = regexp.MustCompile(`"([0-9]+)"`)
 
 // gRPC returns what HTTP returns.
 func TestLookup(t *testing.T) {
@@ -116,7 +131,8 @@ func TestLookup(t *testing.T) {
 		"podUID=web&namespaceLabels=true&nodeLabels=true": {
 			Target: &podconfigd.LookupRequest_PodUid{PodUid: "web"}, NamespaceLabels: true, NodeLabels: true,
 		},
-		"cgroup=/kubepods/podweb/x": {Target: &podconfigd.LookupRequest_Cgroup{Cgroup: "/kubepods/podweb/x"}},
+		"device=example.com/gpu:gpu-0": {Target: &podconfigd.LookupRequest_Device{Device: "example.com/gpu:gpu-0"}},
+		"cgroup=/kubepods/podweb/x":    {Target: &podconfigd.LookupRequest_Cgroup{Cgroup: "/kubepods/podweb/x"}},
 	} {
 		t.Run(query, func(t *testing.T) {
 			want := d.lookup(t, query)
@@ -129,10 +145,10 @@ func TestLookup(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := new(v1alpha1.Lookup)
-			if err := json.Unmarshal(revisions.ReplaceAll(data, []byte("$1$2")), got); err != nil {
+			if err := json.Unmarshal(numbers.ReplaceAll(data, []byte("$1")), got); err != nil {
 				t.Fatalf("%v in %s", err, data)
 			}
-			if diff := cmp.Diff(want, got); diff != "" || len(want.Pods) != 1 || want.Pods[0].Name != "web" || len(want.Pods[0].Owners) != 2 {
+			if diff := cmp.Diff(want, got); diff != "" || len(want.Pods) != 1 || want.Pods[0].Name != "web" || len(want.Pods[0].Owners) != 2 || len(want.Pods[0].Resources) != 1 {
 				t.Errorf("%s: %s", query, diff)
 			}
 		})

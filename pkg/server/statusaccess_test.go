@@ -33,7 +33,7 @@ func serveFullStatus(t *testing.T, rules ...access.Rule) *daemon {
 	}
 	file.File.Watch, status.Runtime.Endpoint, status.State.Dir = "inotify", "unix:///run/cri.sock", "/state"
 	status.Kubelet.Version, status.Kubelet.Source, status.Kubelet.Rules = "v1.36.3", "sandboxes", "1.36"
-	status.Kubelet.PodsAPI.Socket = "/pods-api.sock"
+	status.Kubelet.PodsAPI.Socket, status.Devices.Socket = "/pods-api.sock", "/kubelet.sock"
 	problem := status.MirrorPods.Problems[0]
 	problem.Namespace, problem.Name = "default", "seen"
 	status.MirrorPods.Problems = append(status.MirrorPods.Problems, problem)

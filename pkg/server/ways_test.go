@@ -147,7 +147,7 @@ func TestWaysOutByView(t *testing.T) {
 		dir := t.TempDir()
 		s := &sightings{allowed: allowedOf(t, level), seen: make(map[string]map[string]map[string]struct{})}
 		if level >= access.Redacted {
-			s.texts = []string{"file.path"} // of the manifest, in the history
+			s.texts = []string{"file.path", "device"} // of the manifest, in the history, and in lookups
 		}
 		for _, start := range []string{"first", "restarted"} {
 			t.Run(fmt.Sprint(level, "/", start), func(t *testing.T) {

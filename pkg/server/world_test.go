@@ -99,7 +99,7 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 		go func() { done <- log.Run(ctx) }()
 		t.Cleanup(func() { cancel(); <-done })
 		o.Policy = filledRules(level)
-		l := lookup.New(lookup.Options{Journal: o.Journal, Runtime: filledRuntime{}, Owners: ownersInAPI})
+		l := lookup.New(lookup.Options{Journal: o.Journal, Runtime: filledRuntime{}, Owners: ownersInAPI, Devices: devicesOf("edited", "canary:device;1?query")})
 		o.Lookup = l
 		go func() { done <- l.Run(ctx) }()
 		t.Cleanup(func() { cancel(); <-done })

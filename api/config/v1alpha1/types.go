@@ -183,6 +183,11 @@ type PodConfigdConfiguration struct {
 	// +maximum=24h
 	// +reload=podsAPI
 	KubeletPodsAPICheckFrequency *metav1.Duration `json:"kubeletPodsAPICheckFrequency,omitempty"`
+	// podResourcesSocket is the path of the socket of the kubelet's PodResources API, which says which devices, CPUs and memory
+	// each container has. auto is /var/lib/kubelet/pod-resources/kubelet.sock, if it is there; none is no devices.
+	// +flag=pod-resources-socket
+	// +defaultValue=auto
+	PodResourcesSocket *string `json:"podResourcesSocket,omitempty"`
 	// containerRuntimeEndpoint is the CRI socket of the container runtime, for example
 	// unix:///run/containerd/containerd.sock. If empty, podconfigd connects to no runtime and the
 	// stream has no PLEG or HOUSEKEEPING updates.

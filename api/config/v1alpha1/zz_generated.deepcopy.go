@@ -252,6 +252,11 @@ func (in *PodConfigdConfiguration) DeepCopyInto(out *PodConfigdConfiguration) {
 		*out = new(v1.Duration)
 		**out = **in
 	}
+	if in.PodResourcesSocket != nil {
+		in, out := &in.PodResourcesSocket, &out.PodResourcesSocket
+		*out = new(string)
+		**out = **in
+	}
 	if in.ContainerRuntimeEvents != nil {
 		in, out := &in.ContainerRuntimeEvents, &out.ContainerRuntimeEvents
 		*out = new(bool)

@@ -1016,6 +1016,7 @@ type LookupRequest struct {
 	//	*LookupRequest_Cgroupns
 	//	*LookupRequest_LogPath
 	//	*LookupRequest_Self
+	//	*LookupRequest_Device
 	Target isLookupRequest_Target `protobuf_oneof:"target"`
 	// start_time is the start time of the process: field 22 of /proc/PID/stat. A process that has
 	// ended is found if it was the first one of a container. 0 accepts any process.
@@ -1181,6 +1182,15 @@ func (x *LookupRequest) GetSelf() bool {
 	return false
 }
 
+func (x *LookupRequest) GetDevice() string {
+	if x != nil {
+		if x, ok := x.Target.(*LookupRequest_Device); ok {
+			return x.Device
+		}
+	}
+	return ""
+}
+
 func (x *LookupRequest) GetStartTime() uint64 {
 	if x != nil {
 		return x.StartTime
@@ -1285,6 +1295,12 @@ type LookupRequest_Self struct {
 	Self bool `protobuf:"varint,15,opt,name=self,proto3,oneof"`
 }
 
+type LookupRequest_Device struct {
+	// device is a device, as the kubelet names it: RESOURCE:ID, for example nvidia.com/gpu:GPU-3f5a, or
+	// DRIVER:POOL/DEVICE for a device of a claim.
+	Device string `protobuf:"bytes,19,opt,name=device,proto3,oneof"`
+}
+
 func (*LookupRequest_ContainerId) isLookupRequest_Target() {}
 
 func (*LookupRequest_PodUid) isLookupRequest_Target() {}
@@ -1308,6 +1324,8 @@ func (*LookupRequest_Cgroupns) isLookupRequest_Target() {}
 func (*LookupRequest_LogPath) isLookupRequest_Target() {}
 
 func (*LookupRequest_Self) isLookupRequest_Target() {}
+
+func (*LookupRequest_Device) isLookupRequest_Target() {}
 
 // LookupResponse is the object of /v1alpha1/lookup.
 type LookupResponse struct {
@@ -1492,7 +1510,10 @@ type LookupPod struct {
 	// owners are the owners of the pod that are known, from its controller to the top, such as its
 	// ReplicaSet and its Deployment. That of a static pod is the node. They are set if the daemon finds
 	// owners.
-	Owners        []*Owner `protobuf:"bytes,16,rep,name=owners,proto3" json:"owners,omitempty"`
+	Owners []*Owner `protobuf:"bytes,16,rep,name=owners,proto3" json:"owners,omitempty"`
+	// resources are what the kubelet assigned to the containers of the pod, as far as it is known. They are
+	// set if the kubelet serves its PodResources API.
+	Resources     []*ContainerResources `protobuf:"bytes,17,rep,name=resources,proto3" json:"resources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1639,6 +1660,356 @@ func (x *LookupPod) GetOwners() []*Owner {
 	return nil
 }
 
+func (x *LookupPod) GetResources() []*ContainerResources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+// ContainerResources are the resources that the kubelet assigned to a container for its exclusive use, or for a
+// share of it, as the kubelet says.
+type ContainerResources struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// container is the name of the container. It is empty for what the kubelet assigned to the pod as a
+	// whole.
+	Container string `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	// devices are those of device plugins.
+	Devices []*Devices `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
+	// cpus are the numbers of exclusive CPUs.
+	Cpus []int64 `protobuf:"varint,3,rep,packed,name=cpus,proto3" json:"cpus,omitempty"`
+	// memory are the blocks of memory and of huge pages.
+	Memory []*MemoryBlock `protobuf:"bytes,4,rep,name=memory,proto3" json:"memory,omitempty"`
+	// dynamic_resources are the claims of the container with their devices.
+	DynamicResources []*ClaimedDevices `protobuf:"bytes,5,rep,name=dynamic_resources,json=dynamicResources,proto3" json:"dynamic_resources,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ContainerResources) Reset() {
+	*x = ContainerResources{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerResources) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerResources) ProtoMessage() {}
+
+func (x *ContainerResources) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerResources.ProtoReflect.Descriptor instead.
+func (*ContainerResources) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ContainerResources) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ContainerResources) GetDevices() []*Devices {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetCpus() []int64 {
+	if x != nil {
+		return x.Cpus
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetMemory() []*MemoryBlock {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *ContainerResources) GetDynamicResources() []*ClaimedDevices {
+	if x != nil {
+		return x.DynamicResources
+	}
+	return nil
+}
+
+// Devices are devices of one resource.
+type Devices struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// resource is the name of the resource, such as nvidia.com/gpu.
+	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	// ids are the IDs of the devices, as their plugin gives them.
+	Ids []string `protobuf:"bytes,2,rep,name=ids,proto3" json:"ids,omitempty"`
+	// numa are the NUMA nodes of the devices, if the plugin gives them.
+	Numa          []int64 `protobuf:"varint,3,rep,packed,name=numa,proto3" json:"numa,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Devices) Reset() {
+	*x = Devices{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Devices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Devices) ProtoMessage() {}
+
+func (x *Devices) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Devices.ProtoReflect.Descriptor instead.
+func (*Devices) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Devices) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Devices) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *Devices) GetNuma() []int64 {
+	if x != nil {
+		return x.Numa
+	}
+	return nil
+}
+
+// MemoryBlock is a block of memory or of huge pages.
+type MemoryBlock struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// type is memory, or that of the huge pages, such as hugepages-1Gi.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// size is in bytes.
+	Size          uint64  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Numa          []int64 `protobuf:"varint,3,rep,packed,name=numa,proto3" json:"numa,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryBlock) Reset() {
+	*x = MemoryBlock{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryBlock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryBlock) ProtoMessage() {}
+
+func (x *MemoryBlock) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryBlock.ProtoReflect.Descriptor instead.
+func (*MemoryBlock) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *MemoryBlock) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *MemoryBlock) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *MemoryBlock) GetNuma() []int64 {
+	if x != nil {
+		return x.Numa
+	}
+	return nil
+}
+
+// ClaimedDevices are the devices of a ResourceClaim. The claim is in the namespace of the pod.
+type ClaimedDevices struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Claim         string                 `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	Devices       []*ClaimedDevice       `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimedDevices) Reset() {
+	*x = ClaimedDevices{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimedDevices) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimedDevices) ProtoMessage() {}
+
+func (x *ClaimedDevices) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimedDevices.ProtoReflect.Descriptor instead.
+func (*ClaimedDevices) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ClaimedDevices) GetClaim() string {
+	if x != nil {
+		return x.Claim
+	}
+	return ""
+}
+
+func (x *ClaimedDevices) GetDevices() []*ClaimedDevice {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
+// ClaimedDevice is a device of a claim. driver, pool and device identify it in its ResourceSlice.
+type ClaimedDevice struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Driver string                 `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	Pool   string                 `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	Device string                 `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
+	// share_id is set for a share of a device.
+	ShareId string `protobuf:"bytes,4,opt,name=share_id,json=shareID,proto3" json:"share_id,omitempty"`
+	// cdi are the names of its CDI devices.
+	Cdi           []string `protobuf:"bytes,5,rep,name=cdi,proto3" json:"cdi,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimedDevice) Reset() {
+	*x = ClaimedDevice{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimedDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimedDevice) ProtoMessage() {}
+
+func (x *ClaimedDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimedDevice.ProtoReflect.Descriptor instead.
+func (*ClaimedDevice) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ClaimedDevice) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *ClaimedDevice) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *ClaimedDevice) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
+func (x *ClaimedDevice) GetShareId() string {
+	if x != nil {
+		return x.ShareId
+	}
+	return ""
+}
+
+func (x *ClaimedDevice) GetCdi() []string {
+	if x != nil {
+		return x.Cdi
+	}
+	return nil
+}
+
 // Owner is a controller: that of a pod, or that of another owner.
 type Owner struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -1657,7 +2028,7 @@ type Owner struct {
 
 func (x *Owner) Reset() {
 	*x = Owner{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +2040,7 @@ func (x *Owner) String() string {
 func (*Owner) ProtoMessage() {}
 
 func (x *Owner) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[14]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +2053,7 @@ func (x *Owner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Owner.ProtoReflect.Descriptor instead.
 func (*Owner) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{14}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Owner) GetApiVersion() string {
@@ -1762,7 +2133,7 @@ type LookupContainer struct {
 
 func (x *LookupContainer) Reset() {
 	*x = LookupContainer{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1774,7 +2145,7 @@ func (x *LookupContainer) String() string {
 func (*LookupContainer) ProtoMessage() {}
 
 func (x *LookupContainer) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1787,7 +2158,7 @@ func (x *LookupContainer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupContainer.ProtoReflect.Descriptor instead.
 func (*LookupContainer) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{15}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LookupContainer) GetId() string {
@@ -1921,7 +2292,7 @@ type LookupStreamRequest struct {
 
 func (x *LookupStreamRequest) Reset() {
 	*x = LookupStreamRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2304,7 @@ func (x *LookupStreamRequest) String() string {
 func (*LookupStreamRequest) ProtoMessage() {}
 
 func (x *LookupStreamRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[16]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2317,7 @@ func (x *LookupStreamRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupStreamRequest.ProtoReflect.Descriptor instead.
 func (*LookupStreamRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{16}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LookupStreamRequest) GetId() uint64 {
@@ -1978,7 +2349,7 @@ type LookupStreamResponse struct {
 
 func (x *LookupStreamResponse) Reset() {
 	*x = LookupStreamResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2361,7 @@ func (x *LookupStreamResponse) String() string {
 func (*LookupStreamResponse) ProtoMessage() {}
 
 func (x *LookupStreamResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2374,7 @@ func (x *LookupStreamResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupStreamResponse.ProtoReflect.Descriptor instead.
 func (*LookupStreamResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{17}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LookupStreamResponse) GetId() uint64 {
@@ -2066,7 +2437,7 @@ type LookupError struct {
 
 func (x *LookupError) Reset() {
 	*x = LookupError{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2449,7 @@ func (x *LookupError) String() string {
 func (*LookupError) ProtoMessage() {}
 
 func (x *LookupError) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[18]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2462,7 @@ func (x *LookupError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LookupError.ProtoReflect.Descriptor instead.
 func (*LookupError) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{18}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LookupError) GetCode() int32 {
@@ -2139,7 +2510,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2522,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[19]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2535,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{19}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HistoryRequest) GetSince() *timestamppb.Timestamp {
@@ -2242,7 +2613,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2625,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2638,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{20}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HistoryResponse) GetRecords() []*HistoryRecord {
@@ -2321,7 +2692,7 @@ type HistoryRecord struct {
 
 func (x *HistoryRecord) Reset() {
 	*x = HistoryRecord{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2704,7 @@ func (x *HistoryRecord) String() string {
 func (*HistoryRecord) ProtoMessage() {}
 
 func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[21]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2717,7 @@ func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRecord.ProtoReflect.Descriptor instead.
 func (*HistoryRecord) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{21}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HistoryRecord) GetTime() *timestamppb.Timestamp {
@@ -2461,7 +2832,7 @@ type HistoryFile struct {
 
 func (x *HistoryFile) Reset() {
 	*x = HistoryFile{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2844,7 @@ func (x *HistoryFile) String() string {
 func (*HistoryFile) ProtoMessage() {}
 
 func (x *HistoryFile) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2857,7 @@ func (x *HistoryFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryFile.ProtoReflect.Descriptor instead.
 func (*HistoryFile) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{22}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *HistoryFile) GetPath() string {
@@ -2528,7 +2899,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2540,7 +2911,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[23]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2553,7 +2924,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{23}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResyncRequest) GetNamespace() string {
@@ -2579,7 +2950,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2591,7 +2962,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2604,7 +2975,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
 }
 
 // ReleaseRequest names a source: file, http, api, file:NAME or http:NAME.
@@ -2620,7 +2991,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2632,7 +3003,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2645,7 +3016,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReleaseRequest) GetSource() string {
@@ -2671,7 +3042,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2683,7 +3054,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2696,7 +3067,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
 }
 
 // StatusRequest is empty.
@@ -2708,7 +3079,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +3091,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +3104,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
 }
 
 // StatusResponse is the object of /v1alpha1/status. The field names are those of Status in
@@ -2763,6 +3134,8 @@ type StatusResponse struct {
 	MirrorPods *MirrorStatus `protobuf:"bytes,12,opt,name=mirror_pods,json=mirrorPods,proto3" json:"mirror_pods,omitempty"`
 	// owners is set if the daemon finds the owners of pods.
 	Owners *OwnersStatus `protobuf:"bytes,15,opt,name=owners,proto3" json:"owners,omitempty"`
+	// devices is set if the kubelet serves its PodResources API, or the path of its socket is configured.
+	Devices *DevicesStatus `protobuf:"bytes,16,opt,name=devices,proto3" json:"devices,omitempty"`
 	// kubelet is the kubelet whose rules are followed.
 	Kubelet *KubeletStatus `protobuf:"bytes,13,opt,name=kubelet,proto3" json:"kubelet,omitempty"`
 	// problems is what is wrong, for people. If it is empty, the daemon is healthy.
@@ -2773,7 +3146,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2785,7 +3158,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2798,7 +3171,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StatusResponse) GetInstance() string {
@@ -2892,6 +3265,13 @@ func (x *StatusResponse) GetOwners() *OwnersStatus {
 	return nil
 }
 
+func (x *StatusResponse) GetDevices() *DevicesStatus {
+	if x != nil {
+		return x.Devices
+	}
+	return nil
+}
+
 func (x *StatusResponse) GetKubelet() *KubeletStatus {
 	if x != nil {
 		return x.Kubelet
@@ -2930,7 +3310,7 @@ type KubeletStatus struct {
 
 func (x *KubeletStatus) Reset() {
 	*x = KubeletStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2942,7 +3322,7 @@ func (x *KubeletStatus) String() string {
 func (*KubeletStatus) ProtoMessage() {}
 
 func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2955,7 +3335,7 @@ func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletStatus.ProtoReflect.Descriptor instead.
 func (*KubeletStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *KubeletStatus) GetVersion() string {
@@ -3030,7 +3410,7 @@ type KubeletPodsAPI struct {
 
 func (x *KubeletPodsAPI) Reset() {
 	*x = KubeletPodsAPI{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3422,7 @@ func (x *KubeletPodsAPI) String() string {
 func (*KubeletPodsAPI) ProtoMessage() {}
 
 func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3435,7 @@ func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletPodsAPI.ProtoReflect.Descriptor instead.
 func (*KubeletPodsAPI) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *KubeletPodsAPI) GetSocket() string {
@@ -3137,7 +3517,7 @@ type MirrorStatus struct {
 
 func (x *MirrorStatus) Reset() {
 	*x = MirrorStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3529,7 @@ func (x *MirrorStatus) String() string {
 func (*MirrorStatus) ProtoMessage() {}
 
 func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3542,7 @@ func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStatus.ProtoReflect.Descriptor instead.
 func (*MirrorStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MirrorStatus) GetStaticPods() int32 {
@@ -3220,7 +3600,7 @@ type MirrorStop struct {
 
 func (x *MirrorStop) Reset() {
 	*x = MirrorStop{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3612,7 @@ func (x *MirrorStop) String() string {
 func (*MirrorStop) ProtoMessage() {}
 
 func (x *MirrorStop) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3625,7 @@ func (x *MirrorStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStop.ProtoReflect.Descriptor instead.
 func (*MirrorStop) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MirrorStop) GetReason() string {
@@ -3283,7 +3663,7 @@ type MirrorProblem struct {
 
 func (x *MirrorProblem) Reset() {
 	*x = MirrorProblem{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3295,7 +3675,7 @@ func (x *MirrorProblem) String() string {
 func (*MirrorProblem) ProtoMessage() {}
 
 func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3308,7 +3688,7 @@ func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorProblem.ProtoReflect.Descriptor instead.
 func (*MirrorProblem) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MirrorProblem) GetNamespace() string {
@@ -3360,7 +3740,7 @@ type OwnersStatus struct {
 
 func (x *OwnersStatus) Reset() {
 	*x = OwnersStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +3752,7 @@ func (x *OwnersStatus) String() string {
 func (*OwnersStatus) ProtoMessage() {}
 
 func (x *OwnersStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +3765,7 @@ func (x *OwnersStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnersStatus.ProtoReflect.Descriptor instead.
 func (*OwnersStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *OwnersStatus) GetKnown() int32 {
@@ -3423,6 +3803,81 @@ func (x *OwnersStatus) GetNotesOmitted() int32 {
 	return 0
 }
 
+// DevicesStatus is what the daemon knows about the devices of containers. A client that does not see
+// everything gets only socket and last_list.
+type DevicesStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// socket is that of the kubelet's PodResources API.
+	Socket string `protobuf:"bytes,1,opt,name=socket,proto3" json:"socket,omitempty"`
+	// last_list is when the kubelet was last asked for the list that the daemon has; not set before the
+	// first one.
+	LastList *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=last_list,json=lastList,proto3" json:"last_list,omitempty"`
+	// pods is the number of pods with resources.
+	Pods int32 `protobuf:"varint,3,opt,name=pods,proto3" json:"pods,omitempty"`
+	// last_error is why the last list failed; empty if it did not. What the kubelet said before stays known.
+	LastError     string `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DevicesStatus) Reset() {
+	*x = DevicesStatus{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DevicesStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DevicesStatus) ProtoMessage() {}
+
+func (x *DevicesStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DevicesStatus.ProtoReflect.Descriptor instead.
+func (*DevicesStatus) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *DevicesStatus) GetSocket() string {
+	if x != nil {
+		return x.Socket
+	}
+	return ""
+}
+
+func (x *DevicesStatus) GetLastList() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastList
+	}
+	return nil
+}
+
+func (x *DevicesStatus) GetPods() int32 {
+	if x != nil {
+		return x.Pods
+	}
+	return 0
+}
+
+func (x *DevicesStatus) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
 // StateStatus is the state of the journal's log in the state directory.
 type StateStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3441,7 +3896,7 @@ type StateStatus struct {
 
 func (x *StateStatus) Reset() {
 	*x = StateStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3453,7 +3908,7 @@ func (x *StateStatus) String() string {
 func (*StateStatus) ProtoMessage() {}
 
 func (x *StateStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3466,7 +3921,7 @@ func (x *StateStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
 func (*StateStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *StateStatus) GetDir() string {
@@ -3555,7 +4010,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +4022,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +4035,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -3747,7 +4202,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +4214,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +4227,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -3883,7 +4338,7 @@ type HeldSet struct {
 
 func (x *HeldSet) Reset() {
 	*x = HeldSet{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3895,7 +4350,7 @@ func (x *HeldSet) String() string {
 func (*HeldSet) ProtoMessage() {}
 
 func (x *HeldSet) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3908,7 +4363,7 @@ func (x *HeldSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSet.ProtoReflect.Descriptor instead.
 func (*HeldSet) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *HeldSet) GetRemoves() int32 {
@@ -3966,7 +4421,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4433,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4446,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -4067,7 +4522,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4079,7 +4534,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4092,7 +4547,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{40}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -4146,7 +4601,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4158,7 +4613,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4171,7 +4626,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{41}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -4253,7 +4708,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4265,7 +4720,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4278,7 +4733,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{42}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Manifest) GetPath() string {
@@ -4364,7 +4819,7 @@ type ManifestFault struct {
 
 func (x *ManifestFault) Reset() {
 	*x = ManifestFault{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4376,7 +4831,7 @@ func (x *ManifestFault) String() string {
 func (*ManifestFault) ProtoMessage() {}
 
 func (x *ManifestFault) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4389,7 +4844,7 @@ func (x *ManifestFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestFault.ProtoReflect.Descriptor instead.
 func (*ManifestFault) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{43}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ManifestFault) GetLine() int32 {
@@ -4439,7 +4894,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4451,7 +4906,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4464,7 +4919,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{44}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -4630,7 +5085,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x129\n" +
 	"\bbookmark\x18\x03 \x01(\v2\x1d.podconfigd.v1alpha1.BookmarkR\bbookmark\x12\x12\n" +
-	"\x04pods\x18\x04 \x03(\fR\x04pods\"\xb2\x04\n" +
+	"\x04pods\x18\x04 \x03(\fR\x04pods\"\xcc\x04\n" +
 	"\rLookupRequest\x12#\n" +
 	"\fcontainer_id\x18\x01 \x01(\tH\x00R\vcontainerID\x12\x19\n" +
 	"\apod_uid\x18\x02 \x01(\tH\x00R\x06podUID\x12\x17\n" +
@@ -4644,7 +5099,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x05pidns\x18\f \x01(\x04H\x00R\x05pidns\x12\x1c\n" +
 	"\bcgroupns\x18\r \x01(\x04H\x00R\bcgroupns\x12\x1b\n" +
 	"\blog_path\x18\x0e \x01(\tH\x00R\alogPath\x12\x14\n" +
-	"\x04self\x18\x0f \x01(\bH\x00R\x04self\x12\x1d\n" +
+	"\x04self\x18\x0f \x01(\bH\x00R\x04self\x12\x18\n" +
+	"\x06device\x18\x13 \x01(\tH\x00R\x06device\x12\x1d\n" +
 	"\n" +
 	"start_time\x18\x06 \x01(\x04R\tstartTime\x12-\n" +
 	"\x04wait\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04wait\x12\x12\n" +
@@ -4669,7 +5125,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
 	"LookupHost\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
-	"\x04pods\x18\x02 \x01(\rR\x04pods\"\xec\x04\n" +
+	"\x04pods\x18\x02 \x01(\rR\x04pods\"\xb3\x05\n" +
 	"\tLookupPod\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -4688,10 +5144,34 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"podMissing\x12\x1b\n" +
 	"\tstatus_by\x18\r \x01(\tR\bstatusBy\x12\x1c\n" +
 	"\tsecondary\x18\x0e \x01(\bR\tsecondary\x122\n" +
-	"\x06owners\x18\x10 \x03(\v2\x1a.podconfigd.v1alpha1.OwnerR\x06owners\x1a9\n" +
+	"\x06owners\x18\x10 \x03(\v2\x1a.podconfigd.v1alpha1.OwnerR\x06owners\x12E\n" +
+	"\tresources\x18\x11 \x03(\v2'.podconfigd.v1alpha1.ContainerResourcesR\tresources\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xdd\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8a\x02\n" +
+	"\x12ContainerResources\x12\x1c\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x126\n" +
+	"\adevices\x18\x02 \x03(\v2\x1c.podconfigd.v1alpha1.DevicesR\adevices\x12\x12\n" +
+	"\x04cpus\x18\x03 \x03(\x03R\x04cpus\x128\n" +
+	"\x06memory\x18\x04 \x03(\v2 .podconfigd.v1alpha1.MemoryBlockR\x06memory\x12P\n" +
+	"\x11dynamic_resources\x18\x05 \x03(\v2#.podconfigd.v1alpha1.ClaimedDevicesR\x10dynamicResources\"K\n" +
+	"\aDevices\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x10\n" +
+	"\x03ids\x18\x02 \x03(\tR\x03ids\x12\x12\n" +
+	"\x04numa\x18\x03 \x03(\x03R\x04numa\"I\n" +
+	"\vMemoryBlock\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x12\n" +
+	"\x04numa\x18\x03 \x03(\x03R\x04numa\"d\n" +
+	"\x0eClaimedDevices\x12\x14\n" +
+	"\x05claim\x18\x01 \x01(\tR\x05claim\x12<\n" +
+	"\adevices\x18\x02 \x03(\v2\".podconfigd.v1alpha1.ClaimedDeviceR\adevices\"\x80\x01\n" +
+	"\rClaimedDevice\x12\x16\n" +
+	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x16\n" +
+	"\x06device\x18\x03 \x01(\tR\x06device\x12\x19\n" +
+	"\bshare_id\x18\x04 \x01(\tR\ashareID\x12\x10\n" +
+	"\x03cdi\x18\x05 \x03(\tR\x03cdi\"\xdd\x01\n" +
 	"\x05Owner\x12\x1f\n" +
 	"\vapi_version\x18\x01 \x01(\tR\n" +
 	"apiVersion\x12\x12\n" +
@@ -4780,7 +5260,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
 	"\b_removes\"\x11\n" +
 	"\x0fReleaseResponse\"\x0f\n" +
-	"\rStatusRequest\"\xb7\x05\n" +
+	"\rStatusRequest\"\xf5\x05\n" +
 	"\x0eStatusResponse\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x1c\n" +
@@ -4798,6 +5278,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\vmirror_pods\x18\f \x01(\v2!.podconfigd.v1alpha1.MirrorStatusR\n" +
 	"mirrorPods\x129\n" +
 	"\x06owners\x18\x0f \x01(\v2!.podconfigd.v1alpha1.OwnersStatusR\x06owners\x12<\n" +
+	"\adevices\x18\x10 \x01(\v2\".podconfigd.v1alpha1.DevicesStatusR\adevices\x12<\n" +
 	"\akubelet\x18\r \x01(\v2\".podconfigd.v1alpha1.KubeletStatusR\akubelet\x12\x1a\n" +
 	"\bproblems\x18\x0e \x03(\tR\bproblems\"\xe8\x01\n" +
 	"\rKubeletStatus\x12\x18\n" +
@@ -4843,7 +5324,13 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\x03 \x01(\tR\tlastError\x12\x14\n" +
 	"\x05notes\x18\x04 \x03(\tR\x05notes\x12#\n" +
-	"\rnotes_omitted\x18\x05 \x01(\x05R\fnotesOmitted\"\xc7\x01\n" +
+	"\rnotes_omitted\x18\x05 \x01(\x05R\fnotesOmitted\"\x93\x01\n" +
+	"\rDevicesStatus\x12\x16\n" +
+	"\x06socket\x18\x01 \x01(\tR\x06socket\x127\n" +
+	"\tlast_list\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\blastList\x12\x12\n" +
+	"\x04pods\x18\x03 \x01(\x05R\x04pods\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x04 \x01(\tR\tlastError\"\xc7\x01\n" +
 	"\vStateStatus\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x16\n" +
 	"\x06stored\x18\x02 \x01(\bR\x06stored\x12=\n" +
@@ -5010,7 +5497,7 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
 	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
@@ -5028,154 +5515,167 @@ var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
 	(*LookupResponse)(nil),        // 13: podconfigd.v1alpha1.LookupResponse
 	(*LookupHost)(nil),            // 14: podconfigd.v1alpha1.LookupHost
 	(*LookupPod)(nil),             // 15: podconfigd.v1alpha1.LookupPod
-	(*Owner)(nil),                 // 16: podconfigd.v1alpha1.Owner
-	(*LookupContainer)(nil),       // 17: podconfigd.v1alpha1.LookupContainer
-	(*LookupStreamRequest)(nil),   // 18: podconfigd.v1alpha1.LookupStreamRequest
-	(*LookupStreamResponse)(nil),  // 19: podconfigd.v1alpha1.LookupStreamResponse
-	(*LookupError)(nil),           // 20: podconfigd.v1alpha1.LookupError
-	(*HistoryRequest)(nil),        // 21: podconfigd.v1alpha1.HistoryRequest
-	(*HistoryResponse)(nil),       // 22: podconfigd.v1alpha1.HistoryResponse
-	(*HistoryRecord)(nil),         // 23: podconfigd.v1alpha1.HistoryRecord
-	(*HistoryFile)(nil),           // 24: podconfigd.v1alpha1.HistoryFile
-	(*ResyncRequest)(nil),         // 25: podconfigd.v1alpha1.ResyncRequest
-	(*ResyncResponse)(nil),        // 26: podconfigd.v1alpha1.ResyncResponse
-	(*ReleaseRequest)(nil),        // 27: podconfigd.v1alpha1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 28: podconfigd.v1alpha1.ReleaseResponse
-	(*StatusRequest)(nil),         // 29: podconfigd.v1alpha1.StatusRequest
-	(*StatusResponse)(nil),        // 30: podconfigd.v1alpha1.StatusResponse
-	(*KubeletStatus)(nil),         // 31: podconfigd.v1alpha1.KubeletStatus
-	(*KubeletPodsAPI)(nil),        // 32: podconfigd.v1alpha1.KubeletPodsAPI
-	(*MirrorStatus)(nil),          // 33: podconfigd.v1alpha1.MirrorStatus
-	(*MirrorStop)(nil),            // 34: podconfigd.v1alpha1.MirrorStop
-	(*MirrorProblem)(nil),         // 35: podconfigd.v1alpha1.MirrorProblem
-	(*OwnersStatus)(nil),          // 36: podconfigd.v1alpha1.OwnersStatus
-	(*StateStatus)(nil),           // 37: podconfigd.v1alpha1.StateStatus
-	(*RuntimeStatus)(nil),         // 38: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 39: podconfigd.v1alpha1.SourceStatus
-	(*HeldSet)(nil),               // 40: podconfigd.v1alpha1.HeldSet
-	(*FileStatus)(nil),            // 41: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 42: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 43: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 44: podconfigd.v1alpha1.Manifest
-	(*ManifestFault)(nil),         // 45: podconfigd.v1alpha1.ManifestFault
-	(*Subscriber)(nil),            // 46: podconfigd.v1alpha1.Subscriber
-	nil,                           // 47: podconfigd.v1alpha1.WatchResponse.OwnersEntry
-	nil,                           // 48: podconfigd.v1alpha1.WatchResponse.NamespacesEntry
-	nil,                           // 49: podconfigd.v1alpha1.Metadata.LabelsEntry
-	nil,                           // 50: podconfigd.v1alpha1.Metadata.AnnotationsEntry
-	nil,                           // 51: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 52: podconfigd.v1alpha1.LookupResponse.NamespacesEntry
-	nil,                           // 53: podconfigd.v1alpha1.LookupPod.LabelsEntry
-	nil,                           // 54: podconfigd.v1alpha1.Owner.LabelsEntry
-	nil,                           // 55: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 56: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 57: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*fieldmaskpb.FieldMask)(nil), // 58: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil), // 59: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 60: google.protobuf.Duration
+	(*ContainerResources)(nil),    // 16: podconfigd.v1alpha1.ContainerResources
+	(*Devices)(nil),               // 17: podconfigd.v1alpha1.Devices
+	(*MemoryBlock)(nil),           // 18: podconfigd.v1alpha1.MemoryBlock
+	(*ClaimedDevices)(nil),        // 19: podconfigd.v1alpha1.ClaimedDevices
+	(*ClaimedDevice)(nil),         // 20: podconfigd.v1alpha1.ClaimedDevice
+	(*Owner)(nil),                 // 21: podconfigd.v1alpha1.Owner
+	(*LookupContainer)(nil),       // 22: podconfigd.v1alpha1.LookupContainer
+	(*LookupStreamRequest)(nil),   // 23: podconfigd.v1alpha1.LookupStreamRequest
+	(*LookupStreamResponse)(nil),  // 24: podconfigd.v1alpha1.LookupStreamResponse
+	(*LookupError)(nil),           // 25: podconfigd.v1alpha1.LookupError
+	(*HistoryRequest)(nil),        // 26: podconfigd.v1alpha1.HistoryRequest
+	(*HistoryResponse)(nil),       // 27: podconfigd.v1alpha1.HistoryResponse
+	(*HistoryRecord)(nil),         // 28: podconfigd.v1alpha1.HistoryRecord
+	(*HistoryFile)(nil),           // 29: podconfigd.v1alpha1.HistoryFile
+	(*ResyncRequest)(nil),         // 30: podconfigd.v1alpha1.ResyncRequest
+	(*ResyncResponse)(nil),        // 31: podconfigd.v1alpha1.ResyncResponse
+	(*ReleaseRequest)(nil),        // 32: podconfigd.v1alpha1.ReleaseRequest
+	(*ReleaseResponse)(nil),       // 33: podconfigd.v1alpha1.ReleaseResponse
+	(*StatusRequest)(nil),         // 34: podconfigd.v1alpha1.StatusRequest
+	(*StatusResponse)(nil),        // 35: podconfigd.v1alpha1.StatusResponse
+	(*KubeletStatus)(nil),         // 36: podconfigd.v1alpha1.KubeletStatus
+	(*KubeletPodsAPI)(nil),        // 37: podconfigd.v1alpha1.KubeletPodsAPI
+	(*MirrorStatus)(nil),          // 38: podconfigd.v1alpha1.MirrorStatus
+	(*MirrorStop)(nil),            // 39: podconfigd.v1alpha1.MirrorStop
+	(*MirrorProblem)(nil),         // 40: podconfigd.v1alpha1.MirrorProblem
+	(*OwnersStatus)(nil),          // 41: podconfigd.v1alpha1.OwnersStatus
+	(*DevicesStatus)(nil),         // 42: podconfigd.v1alpha1.DevicesStatus
+	(*StateStatus)(nil),           // 43: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),         // 44: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),          // 45: podconfigd.v1alpha1.SourceStatus
+	(*HeldSet)(nil),               // 46: podconfigd.v1alpha1.HeldSet
+	(*FileStatus)(nil),            // 47: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),            // 48: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),             // 49: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),              // 50: podconfigd.v1alpha1.Manifest
+	(*ManifestFault)(nil),         // 51: podconfigd.v1alpha1.ManifestFault
+	(*Subscriber)(nil),            // 52: podconfigd.v1alpha1.Subscriber
+	nil,                           // 53: podconfigd.v1alpha1.WatchResponse.OwnersEntry
+	nil,                           // 54: podconfigd.v1alpha1.WatchResponse.NamespacesEntry
+	nil,                           // 55: podconfigd.v1alpha1.Metadata.LabelsEntry
+	nil,                           // 56: podconfigd.v1alpha1.Metadata.AnnotationsEntry
+	nil,                           // 57: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                           // 58: podconfigd.v1alpha1.LookupResponse.NamespacesEntry
+	nil,                           // 59: podconfigd.v1alpha1.LookupPod.LabelsEntry
+	nil,                           // 60: podconfigd.v1alpha1.Owner.LabelsEntry
+	nil,                           // 61: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                           // 62: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                           // 63: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*fieldmaskpb.FieldMask)(nil), // 64: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 66: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
 	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
 	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
 	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	58, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
-	59, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	64, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
+	65, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
 	0,  // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
 	8,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
 	7,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	47, // 8: podconfigd.v1alpha1.WatchResponse.owners:type_name -> podconfigd.v1alpha1.WatchResponse.OwnersEntry
-	48, // 9: podconfigd.v1alpha1.WatchResponse.namespaces:type_name -> podconfigd.v1alpha1.WatchResponse.NamespacesEntry
+	53, // 8: podconfigd.v1alpha1.WatchResponse.owners:type_name -> podconfigd.v1alpha1.WatchResponse.OwnersEntry
+	54, // 9: podconfigd.v1alpha1.WatchResponse.namespaces:type_name -> podconfigd.v1alpha1.WatchResponse.NamespacesEntry
 	5,  // 10: podconfigd.v1alpha1.WatchResponse.node:type_name -> podconfigd.v1alpha1.Metadata
-	49, // 11: podconfigd.v1alpha1.Metadata.labels:type_name -> podconfigd.v1alpha1.Metadata.LabelsEntry
-	50, // 12: podconfigd.v1alpha1.Metadata.annotations:type_name -> podconfigd.v1alpha1.Metadata.AnnotationsEntry
-	16, // 13: podconfigd.v1alpha1.Owners.owners:type_name -> podconfigd.v1alpha1.Owner
-	51, // 14: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	55, // 11: podconfigd.v1alpha1.Metadata.labels:type_name -> podconfigd.v1alpha1.Metadata.LabelsEntry
+	56, // 12: podconfigd.v1alpha1.Metadata.annotations:type_name -> podconfigd.v1alpha1.Metadata.AnnotationsEntry
+	21, // 13: podconfigd.v1alpha1.Owners.owners:type_name -> podconfigd.v1alpha1.Owner
+	57, // 14: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
 	2,  // 15: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	58, // 16: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
+	64, // 16: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
 	8,  // 17: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	60, // 18: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
-	59, // 19: podconfigd.v1alpha1.LookupRequest.at:type_name -> google.protobuf.Timestamp
+	66, // 18: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	65, // 19: podconfigd.v1alpha1.LookupRequest.at:type_name -> google.protobuf.Timestamp
 	15, // 20: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
 	14, // 21: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
-	52, // 22: podconfigd.v1alpha1.LookupResponse.namespaces:type_name -> podconfigd.v1alpha1.LookupResponse.NamespacesEntry
+	58, // 22: podconfigd.v1alpha1.LookupResponse.namespaces:type_name -> podconfigd.v1alpha1.LookupResponse.NamespacesEntry
 	5,  // 23: podconfigd.v1alpha1.LookupResponse.node:type_name -> podconfigd.v1alpha1.Metadata
-	53, // 24: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
-	17, // 25: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	59, // 26: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	16, // 27: podconfigd.v1alpha1.LookupPod.owners:type_name -> podconfigd.v1alpha1.Owner
-	54, // 28: podconfigd.v1alpha1.Owner.labels:type_name -> podconfigd.v1alpha1.Owner.LabelsEntry
-	59, // 29: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
-	59, // 30: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
-	12, // 31: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
-	13, // 32: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
-	20, // 33: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	59, // 34: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	59, // 35: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
-	23, // 36: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	59, // 37: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 38: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	24, // 39: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	59, // 40: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	39, // 41: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	46, // 42: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	38, // 43: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	37, // 44: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	33, // 45: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
-	36, // 46: podconfigd.v1alpha1.StatusResponse.owners:type_name -> podconfigd.v1alpha1.OwnersStatus
-	31, // 47: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
-	32, // 48: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
-	59, // 49: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
-	34, // 50: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
-	35, // 51: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
-	59, // 52: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
-	59, // 53: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
-	59, // 54: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
-	59, // 55: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	59, // 56: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	55, // 57: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	59, // 58: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
-	59, // 59: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	59, // 60: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	41, // 61: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	42, // 62: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	43, // 63: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	40, // 64: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	59, // 65: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	59, // 66: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	44, // 67: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	56, // 68: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	59, // 69: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	44, // 70: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	57, // 71: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	59, // 72: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	59, // 73: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	45, // 74: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
-	59, // 75: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	6,  // 76: podconfigd.v1alpha1.WatchResponse.OwnersEntry.value:type_name -> podconfigd.v1alpha1.Owners
-	5,  // 77: podconfigd.v1alpha1.WatchResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
-	9,  // 78: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	5,  // 79: podconfigd.v1alpha1.LookupResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
-	3,  // 80: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	10, // 81: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	29, // 82: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	21, // 83: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	12, // 84: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	18, // 85: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	25, // 86: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	27, // 87: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 88: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	11, // 89: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	30, // 90: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	22, // 91: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	13, // 92: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	19, // 93: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	26, // 94: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	28, // 95: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	88, // [88:96] is the sub-list for method output_type
-	80, // [80:88] is the sub-list for method input_type
-	80, // [80:80] is the sub-list for extension type_name
-	80, // [80:80] is the sub-list for extension extendee
-	0,  // [0:80] is the sub-list for field type_name
+	59, // 24: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	22, // 25: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
+	65, // 26: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	21, // 27: podconfigd.v1alpha1.LookupPod.owners:type_name -> podconfigd.v1alpha1.Owner
+	16, // 28: podconfigd.v1alpha1.LookupPod.resources:type_name -> podconfigd.v1alpha1.ContainerResources
+	17, // 29: podconfigd.v1alpha1.ContainerResources.devices:type_name -> podconfigd.v1alpha1.Devices
+	18, // 30: podconfigd.v1alpha1.ContainerResources.memory:type_name -> podconfigd.v1alpha1.MemoryBlock
+	19, // 31: podconfigd.v1alpha1.ContainerResources.dynamic_resources:type_name -> podconfigd.v1alpha1.ClaimedDevices
+	20, // 32: podconfigd.v1alpha1.ClaimedDevices.devices:type_name -> podconfigd.v1alpha1.ClaimedDevice
+	60, // 33: podconfigd.v1alpha1.Owner.labels:type_name -> podconfigd.v1alpha1.Owner.LabelsEntry
+	65, // 34: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	65, // 35: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
+	12, // 36: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
+	13, // 37: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
+	25, // 38: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
+	65, // 39: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	65, // 40: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
+	28, // 41: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	65, // 42: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,  // 43: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	29, // 44: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	65, // 45: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	45, // 46: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	52, // 47: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	44, // 48: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	43, // 49: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	38, // 50: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	41, // 51: podconfigd.v1alpha1.StatusResponse.owners:type_name -> podconfigd.v1alpha1.OwnersStatus
+	42, // 52: podconfigd.v1alpha1.StatusResponse.devices:type_name -> podconfigd.v1alpha1.DevicesStatus
+	36, // 53: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
+	37, // 54: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
+	65, // 55: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
+	39, // 56: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	40, // 57: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	65, // 58: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	65, // 59: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	65, // 60: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	65, // 61: podconfigd.v1alpha1.DevicesStatus.last_list:type_name -> google.protobuf.Timestamp
+	65, // 62: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	65, // 63: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	61, // 64: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	65, // 65: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
+	65, // 66: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	65, // 67: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	47, // 68: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	48, // 69: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	49, // 70: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	46, // 71: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	65, // 72: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	65, // 73: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	50, // 74: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	62, // 75: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	65, // 76: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	50, // 77: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	63, // 78: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	65, // 79: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	65, // 80: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	51, // 81: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
+	65, // 82: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	6,  // 83: podconfigd.v1alpha1.WatchResponse.OwnersEntry.value:type_name -> podconfigd.v1alpha1.Owners
+	5,  // 84: podconfigd.v1alpha1.WatchResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
+	9,  // 85: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	5,  // 86: podconfigd.v1alpha1.LookupResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
+	3,  // 87: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	10, // 88: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	34, // 89: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	26, // 90: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	12, // 91: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	23, // 92: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	30, // 93: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	32, // 94: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,  // 95: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	11, // 96: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	35, // 97: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	27, // 98: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	13, // 99: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	24, // 100: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	31, // 101: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	33, // 102: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	95, // [95:103] is the sub-list for method output_type
+	87, // [87:95] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -5198,21 +5698,22 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		(*LookupRequest_Cgroupns)(nil),
 		(*LookupRequest_LogPath)(nil),
 		(*LookupRequest_Self)(nil),
+		(*LookupRequest_Device)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[15].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[17].OneofWrappers = []any{
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[20].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[22].OneofWrappers = []any{
 		(*LookupStreamResponse_Answer)(nil),
 		(*LookupStreamResponse_Error)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[50].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   56,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

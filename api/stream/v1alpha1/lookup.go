@@ -45,6 +45,9 @@ type LookupPod struct {
 	// Owners are the owners of the pod that are known, from its controller to the top, such as its
 	// ReplicaSet and its Deployment. That of a static pod is the node. It is set if the daemon finds owners.
 	Owners []Owner `json:"owners,omitempty"`
+	// Resources are what the kubelet assigned to the containers of the pod, as far as it is known. They
+	// are set if the kubelet serves its PodResources API.
+	Resources []ContainerResources `json:"resources,omitempty"`
 	// Phase, PodIPs and HostNetwork are those of the pod's status and spec.
 	Phase       string   `json:"phase,omitempty"`
 	PodIPs      []string `json:"podIPs,omitempty"`

@@ -106,6 +106,8 @@ type Status struct {
 	MirrorPods *MirrorStatus `json:"mirrorPods,omitempty"`
 	// Owners is set if the daemon finds the owners of pods.
 	Owners *OwnersStatus `json:"owners,omitempty"`
+	// Devices is set if the kubelet serves its PodResources API, or the path of its socket is configured.
+	Devices *DevicesStatus `json:"devices,omitempty"`
 	// Kubelet is the kubelet whose rules are followed; not set by a daemon without sources of static pods.
 	Kubelet *KubeletStatus `json:"kubelet,omitempty"`
 	// Problems is what is wrong, for people. If it is empty, the daemon is healthy.

@@ -24,6 +24,8 @@ func handleQuery(arg string) (query client.LookupQuery, ok bool, err error) {
 	switch kind {
 	case "log":
 		return client.LookupQuery{LogPath: value}, value != "", nil
+	case "device":
+		return client.LookupQuery{Device: value}, true, nil
 	case "cgroup":
 		if strings.HasPrefix(value, "/") {
 			return client.LookupQuery{Cgroup: value}, true, nil

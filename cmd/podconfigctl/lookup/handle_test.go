@@ -10,19 +10,20 @@ import (
 
 func TestHandles(t *testing.T) {
 	for arg, want := range map[string]client.LookupQuery{
-		"self":                   {Self: true},
-		"cgroup:1234":            {CgroupID: 1234},
-		"cgroup:/kubepods/podx":  {Cgroup: "/kubepods/podx"},
-		"netns:4026531840":       {NetNS: 4026531840},
-		"mntns:1":                {MntNS: 1},
-		"pidns:1":                {PidNS: 1},
-		"cgroupns:1":             {CgroupNS: 1},
-		"log:/var/log/a:b/0.log": {LogPath: "/var/log/a:b/0.log"},
-		"4711":                   {PID: 4711},
-		"fd00::1":                {PodIP: "fd00::1"},
-		"containerd://3f5a":      {ContainerID: "containerd://3f5a"},
-		"0::/kubepods/podx":      {Cgroup: "0::/kubepods/podx"},
-		"selfish":                {ContainerID: "selfish"},
+		"self":                       {Self: true},
+		"cgroup:1234":                {CgroupID: 1234},
+		"cgroup:/kubepods/podx":      {Cgroup: "/kubepods/podx"},
+		"netns:4026531840":           {NetNS: 4026531840},
+		"mntns:1":                    {MntNS: 1},
+		"pidns:1":                    {PidNS: 1},
+		"cgroupns:1":                 {CgroupNS: 1},
+		"log:/var/log/a:b/0.log":     {LogPath: "/var/log/a:b/0.log"},
+		"device:example.com/gpu:0:1": {Device: "example.com/gpu:0:1"},
+		"4711":                       {PID: 4711},
+		"fd00::1":                    {PodIP: "fd00::1"},
+		"containerd://3f5a":          {ContainerID: "containerd://3f5a"},
+		"0::/kubepods/podx":          {Cgroup: "0::/kubepods/podx"},
+		"selfish":                    {ContainerID: "selfish"},
 	} {
 		if got, err := lookupQuery("", arg); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v", arg, got, err)

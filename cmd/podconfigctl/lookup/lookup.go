@@ -55,8 +55,9 @@ shortened if the container is in the runtime, as crictl prints it.
 
 What the kernel knows a container by has its kind in front: cgroup:ID, and netns:INODE,
 mntns:INODE, pidns:INODE and cgroupns:INODE, as in /proc/PID/ns. The log of a container is
-log:PATH, with a path below /var/log/pods or /var/log/containers. "self" is the command itself,
-if it runs in a container.
+log:PATH, with a path below /var/log/pods or /var/log/containers. A device that the kubelet assigned
+to a container is device:RESOURCE:ID, or device:DRIVER:POOL/DEVICE if it is of a claim. "self" is
+the command itself, if it runs in a container.
 
 An argument that is none of these can also be a pod, as NAME or NAMESPACE/NAME. The name of a
 static pod can be that in its manifest, without the name of the node. An exact name wins.
@@ -72,6 +73,9 @@ Then STATE has when they ended. --at shows which pod had an IP or a process at a
   # Show the pod of a network namespace, and that of a log
   podconfigctl lookup netns:4026532567
   podconfigctl lookup log:/var/log/pods/default_web_2d45a1/app/0.log
+
+  # Show which container has a GPU
+  podconfigctl lookup device:nvidia.com/gpu:GPU-3f5a0c2d
 
   # Show the pod that had an IP ten minutes ago
   podconfigctl lookup --at=-10m 10.0.3.7

@@ -46,6 +46,13 @@ func overview(s *v1alpha1.Status) *page {
 		}
 		p.label(severity, "Owners:", ownersText(o))
 	}
+	if d := s.Devices; d != nil {
+		severity := normal
+		if d.LastError != "" {
+			severity = warning
+		}
+		p.label(severity, "Devices:", devicesText(d))
+	}
 	sections := []*page{sourcesSection(s)}
 	for i := range s.Sources {
 		sections = append(sections, manifestsSection(&s.Sources[i]))

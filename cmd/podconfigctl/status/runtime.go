@@ -149,3 +149,15 @@ func ownersText(o *v1alpha1.OwnersStatus) string {
 	}
 	return strings.Join(parts, "; ")
 }
+
+// devicesText says how many pods have devices, as the kubelet said last, and why it does not say so now.
+func devicesText(d *v1alpha1.DevicesStatus) string {
+	text := "not listed yet"
+	if d.LastList != nil {
+		text = fmt.Sprintf("%d pods, listed %s ago", d.Pods, cli.Age(d.LastList))
+	}
+	if d.LastError != "" {
+		text += ": " + d.LastError
+	}
+	return text
+}

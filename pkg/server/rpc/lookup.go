@@ -155,7 +155,7 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 			Phase: p.Phase, PodIps: p.PodIPs, HostNetwork: p.HostNetwork, Ended: timestamp(p.Ended), StatusBy: p.StatusBy,
 			Secondary: p.Secondary, PodMissing: p.PodMissing,
 		}
-		pod.Owners = ownersOf(p.Owners)
+		pod.Owners, pod.Resources = ownersOf(p.Owners), resourcesOf(p.Resources)
 		if c := p.Container; c != nil {
 			pod.Container = &v1alpha1.LookupContainer{
 				Id: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State, ExitCode: c.ExitCode,
@@ -179,6 +179,30 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 func ownersOf(owners []stream.Owner) (messages []*v1alpha1.Owner) {
 	for _, o := range owners {
 		messages = append(messages, &v1alpha1.Owner{ApiVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, Uid: o.UID, Labels: o.Labels})
+	}
+	return messages
+}
+
+func resourcesOf(all []stream.ContainerResources) (messages []*v1alpha1.ContainerResources) {
+	for i := range all {
+		r := &all[i]
+		message := &v1alpha1.ContainerResources{Container: r.Container, Cpus: r.CPUs}
+		for _, d := range r.Devices {
+			message.Devices = append(message.Devices, &v1alpha1.Devices{Resource: d.Resource, Ids: d.IDs, Numa: d.NUMA})
+		}
+		for _, m := range r.Memory {
+			message.Memory = append(message.Memory, &v1alpha1.MemoryBlock{Type: m.Type, Size: m.Size, Numa: m.NUMA})
+		}
+		for _, claim := range r.DynamicResources {
+			claimed := &v1alpha1.ClaimedDevices{Claim: claim.Claim}
+			for _, d := range claim.Devices {
+				claimed.Devices = append(claimed.Devices, &v1alpha1.ClaimedDevice{
+					Driver: d.Driver, Pool: d.Pool, Device: d.Device, ShareId: d.ShareID, Cdi: d.CDI,
+				})
+			}
+			message.DynamicResources = append(message.DynamicResources, claimed)
+		}
+		messages = append(messages, message)
 	}
 	return messages
 }

@@ -121,6 +121,9 @@ func (b *Backend) statusFor(scope *view.Scope) v1alpha1.Status {
 	if all.Owners != nil { // all its fields are of all pods
 		some.Owners = new(v1alpha1.OwnersStatus)
 	}
+	if d := all.Devices; d != nil {
+		some.Devices = &v1alpha1.DevicesStatus{Socket: d.Socket, LastList: d.LastList}
+	}
 	if uid := scope.Subject().UID; uid != nil {
 		for i := range all.Subscribers {
 			if other := &all.Subscribers[i]; other.UID != nil && *other.UID == *uid {

@@ -15,14 +15,14 @@ import (
 // ParseLookup parses the query of /v1alpha1/lookup.
 func ParseLookup(raw string) (*lookup.Query, error) {
 	q, err := parseQuery(raw, "containerID", "podUID", "podIP", "pid", "cgroup",
-		"cgroupID", "netns", "mntns", "pidns", "cgroupns", "logPath", "self", "startTime", "at", "wait", "pods", "namespaceLabels", "nodeLabels")
+		"cgroupID", "netns", "mntns", "pidns", "cgroupns", "logPath", "device", "self", "startTime", "at", "wait", "pods", "namespaceLabels", "nodeLabels")
 	if err != nil {
 		return nil, err
 	}
 	v := q.values
 	l := &lookup.Query{
 		ContainerID: v["containerID"], PodUID: types.UID(v["podUID"]), PodIP: v["podIP"], Cgroup: v["cgroup"], LogPath: v["logPath"],
-		Self: q.bool("self", false), Pods: q.bool("pods", false),
+		Device: v["device"], Self: q.bool("self", false), Pods: q.bool("pods", false),
 		NamespaceLabels: q.bool("namespaceLabels", false), NodeLabels: q.bool("nodeLabels", false),
 	}
 	if s := v["pid"]; s != "" {
@@ -77,7 +77,7 @@ func Lookup(request *v1alpha1.LookupRequest) (*lookup.Query, error) {
 	l := &lookup.Query{
 		ContainerID: request.GetContainerId(), PodUID: types.UID(request.GetPodUid()), PodIP: request.GetPodIp(),
 		PID: int64(request.GetPid()), Cgroup: request.GetCgroup(),
-		CgroupID: request.GetCgroupId(), LogPath: request.GetLogPath(), Self: request.GetSelf(),
+		CgroupID: request.GetCgroupId(), LogPath: request.GetLogPath(), Device: request.GetDevice(), Self: request.GetSelf(),
 		NetNS: request.GetNetns(), MntNS: request.GetMntns(), PidNS: request.GetPidns(), CgroupNS: request.GetCgroupns(),
 		StartTime: request.GetStartTime(), Pods: request.GetPods(),
 		NamespaceLabels: request.GetNamespaceLabels(), NodeLabels: request.GetNodeLabels(),

@@ -1,0 +1,63 @@
+package devices
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// UID returns the UID by which the kubelet runs a pod. For a mirror pod, it is that of its static pod.
+//
+// kubelet: pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
+func UID(pod *v1.Pod) types.UID {
+	if static, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; mirror {
+		return types.UID(static)
+	}
+	return pod.UID
+}
+
+// live returns the pods that the kubelet runs, by name. It leaves out names that several such pods have.
+func (l *Lister) live() map[types.NamespacedName]types.UID {
+	var inRuntime []*pleg.Pod
+	if l.opts.Runtime != nil {
+		inRuntime, _ = l.opts.Runtime()
+	}
+	began := make(map[types.UID]bool, len(inRuntime))
+	for _, p := range inRuntime {
+		began[p.UID] = true
+	}
+	live := make(map[types.NamespacedName]types.UID)
+	add := func(name types.NamespacedName, uid types.UID) {
+		if other, taken := live[name]; taken && other != uid {
+			uid = ""
+		}
+		live[name] = uid
+	}
+	ofSources := make(map[types.NamespacedName]bool)
+	for _, p := range l.opts.Journal.State().Pods {
+		name, uid, status := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}, UID(p.Object), &p.Object.Status
+		ofSources[name] = true
+		taken := began[uid]
+		if l.opts.Runtime == nil {
+			taken = status.StartTime != nil
+		}
+		if taken && status.Phase != v1.PodSucceeded && status.Phase != v1.PodFailed {
+			add(name, uid)
+		}
+	}
+	for _, p := range inRuntime { // pods that no source has
+		name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+		if !ofSources[name] && slices.ContainsFunc(p.Containers, func(c pleg.Container) bool { return c.State == pleg.StateRunning }) {
+			add(name, p.UID)
+		}
+	}
+	for name, uid := range live {
+		if uid == "" {
+			delete(live, name)
+		}
+	}
+	return live
+}

@@ -1,0 +1,167 @@
+package devices
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// Table is what the kubelet assigned to the containers of each pod. It is immutable. A nil table has no pods.
+type Table struct {
+	// at is when the kubelet was asked; zero for never.
+	at   time.Time
+	pods map[types.UID][]v1alpha1.ContainerResources
+}
+
+// NewTable returns a table of what was assigned at a time, by the UID of the pod.
+func NewTable(at time.Time, pods map[types.UID][]v1alpha1.ContainerResources) *Table {
+	return &Table{at: at, pods: pods}
+}
+
+// Known reports whether the kubelet has answered once.
+func (t *Table) Known() bool { return t != nil && !t.at.IsZero() }
+
+// Of returns the resources of the containers of a pod. A mirror pod has those of its static pod: UID returns the UID to ask for.
+func (t *Table) Of(uid types.UID) []v1alpha1.ContainerResources {
+	if t == nil {
+		return nil
+	}
+	return t.pods[uid]
+}
+
+// All returns the pods with resources, ordered by UID.
+func (t *Table) All() iter.Seq2[types.UID, []v1alpha1.ContainerResources] {
+	return func(yield func(types.UID, []v1alpha1.ContainerResources) bool) {
+		if t == nil {
+			return
+		}
+		for _, uid := range slices.Sorted(maps.Keys(t.pods)) {
+			if !yield(uid, t.pods[uid]) {
+				return
+			}
+		}
+	}
+}
+
+// Named returns the resource and the name of each device of a container. For a device of a claim, these are its driver, and its pool
+// and its name in it.
+func Named(r *v1alpha1.ContainerResources) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, d := range r.Devices {
+			for _, id := range d.IDs {
+				if !yield(d.Resource, id) {
+					return
+				}
+			}
+		}
+		for _, claim := range r.DynamicResources {
+			for _, d := range claim.Devices {
+				if !yield(d.Driver, d.Pool+"/"+d.Device) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Has reports whether a container has a device: RESOURCE:ID, or DRIVER:POOL/DEVICE for a device of a claim.
+func Has(r *v1alpha1.ContainerResources, device string) bool {
+	for resource, id := range Named(r) {
+		if rest, ok := strings.CutPrefix(device, resource); ok && rest == ":"+id {
+			return true
+		}
+	}
+	return false
+}
+
+// only returns the table with only some pods.
+func (t *Table) only(kept map[types.NamespacedName]types.UID) *Table {
+	uids := make(map[types.UID]bool, len(kept))
+	for _, uid := range kept {
+		uids[uid] = true
+	}
+	some := &Table{at: t.at, pods: maps.Clone(t.pods)}
+	maps.DeleteFunc(some.pods, func(uid types.UID, _ []v1alpha1.ContainerResources) bool { return !uids[uid] })
+	return some
+}
+
+// resourcesOf returns what a list has of each name, also if that is nothing. If it has a name twice, that is
+// nothing: it is not known which pod is which.
+func resourcesOf(list []*podresourcesv1.PodResources) map[types.NamespacedName][]v1alpha1.ContainerResources {
+	seen := make(map[types.NamespacedName]int)
+	all := make(map[types.NamespacedName][]v1alpha1.ContainerResources)
+	for _, p := range list {
+		name := types.NamespacedName{Namespace: p.GetNamespace(), Name: p.GetName()}
+		seen[name]++
+		all[name] = nil
+		rows := append([]*podresourcesv1.ContainerResources{{CpuIds: p.GetCpuIds(), Memory: p.GetMemory()}}, p.GetContainers()...)
+		for _, c := range rows {
+			if r := containerResources(c); r != nil {
+				all[name] = append(all[name], *r)
+			}
+		}
+	}
+	for name, n := range seen {
+		if n > 1 {
+			all[name] = nil
+		}
+	}
+	return all
+}
+
+// containerResources returns what a container has; nil for nothing.
+func containerResources(c *podresourcesv1.ContainerResources) *v1alpha1.ContainerResources {
+	r := &v1alpha1.ContainerResources{Container: c.GetName(), CPUs: c.GetCpuIds(), Devices: devicesOf(c.GetDevices())}
+	for _, m := range c.GetMemory() {
+		r.Memory = append(r.Memory, v1alpha1.MemoryBlock{Type: m.GetMemoryType(), Size: m.GetSize(), NUMA: numaOf(m.GetTopology())})
+	}
+	for _, claim := range c.GetDynamicResources() {
+		claimed := v1alpha1.ClaimedDevices{Claim: claim.GetClaimName()}
+		for _, d := range claim.GetClaimResources() {
+			device := v1alpha1.ClaimedDevice{Driver: d.GetDriverName(), Pool: d.GetPoolName(), Device: d.GetDeviceName(), ShareID: d.GetShareId()}
+			for _, cdi := range d.GetCdiDevices() {
+				device.CDI = append(device.CDI, cdi.GetName())
+			}
+			claimed.Devices = append(claimed.Devices, device)
+		}
+		r.DynamicResources = append(r.DynamicResources, claimed)
+	}
+	if len(r.Devices)+len(r.CPUs)+len(r.Memory)+len(r.DynamicResources) == 0 {
+		return nil
+	}
+	return r
+}
+
+// devicesOf returns devices in a defined order. The kubelet has a row for each NUMA node of a resource, or for each device.
+func devicesOf(rows []*podresourcesv1.ContainerDevices) (all []v1alpha1.Devices) {
+	for _, row := range rows {
+		next := v1alpha1.Devices{Resource: row.GetResourceName(), IDs: slices.Sorted(slices.Values(row.GetDeviceIds())), NUMA: numaOf(row.GetTopology())}
+		same := func(d v1alpha1.Devices) bool { return d.Resource == next.Resource && slices.Equal(d.NUMA, next.NUMA) }
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			all[i].IDs = slices.Sorted(slices.Values(append(all[i].IDs, next.IDs...)))
+		} else {
+			all = append(all, next)
+		}
+	}
+	slices.SortFunc(all, func(a, b v1alpha1.Devices) int {
+		if c := strings.Compare(a.Resource, b.Resource); c != 0 {
+			return c
+		}
+		return slices.Compare(a.NUMA, b.NUMA)
+	})
+	return all
+}
+
+func numaOf(topology *podresourcesv1.TopologyInfo) (nodes []int64) {
+	for _, n := range topology.GetNodes() {
+		nodes = append(nodes, n.GetID())
+	}
+	return nodes
+}
