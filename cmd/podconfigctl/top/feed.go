@@ -2,6 +2,8 @@ package top
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -32,6 +34,8 @@ type event struct {
 	refused error
 	// restart is true before the first update of a stream that starts again.
 	restart bool
+	// owned is true if the stream has the owners of pods.
+	owned bool
 }
 
 // Messages to the model.
@@ -71,14 +75,23 @@ func (f *feed) read(ctx context.Context, events chan<- event) {
 	}
 	opts := f.opts
 	opts.OnDisconnect = func(err error, _ time.Duration) { put(event{down: err}) }
+	opts.Owners = true
 	for restart := false; ctx.Err() == nil; restart = true {
+		var refused error
 		for u, err := range f.client.Updates(ctx, opts) {
 			if err != nil {
-				put(event{refused: err})
+				refused = err
 				break
 			}
-			put(event{update: u, restart: restart})
+			put(event{update: u, restart: restart, owned: opts.Owners})
 			restart = false
+		}
+		if e, ok := errors.AsType[*client.RefusedError](refused); ok && e.Code == http.StatusBadRequest && opts.Owners {
+			opts.Owners = false // it does not know them
+			continue
+		}
+		if refused != nil {
+			put(event{refused: refused})
 		}
 		_ = await.For(ctx, refusedPeriod)
 	}

@@ -102,7 +102,7 @@ func steps(key string, page, rows int) int {
 // open opens the row of the cursor.
 func (m *model) open(page page) tea.Cmd {
 	r := m.panes[m.focus].selected()
-	if r == nil {
+	if r == nil || r.group {
 		return nil
 	}
 	m.detail = r.open()

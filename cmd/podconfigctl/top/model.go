@@ -27,6 +27,8 @@ type model struct {
 	updates []*update
 	serial  int
 	rates   rates
+	// owned is true if the stream has the owners of pods.
+	owned   bool
 	touched map[string]bool // the pods of the last message
 	// synced is true if the stream has sent all pods. down is why the connection is broken,
 	// refused why the daemon refused the stream.

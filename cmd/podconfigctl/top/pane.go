@@ -23,8 +23,10 @@ type pane struct {
 	// none is shown if there are no rows.
 	none string
 	rows []*row
-	// shown are the rows that match the filter.
-	shown []*row
+	// shown are the rows that match the filter, groups of them are those of groups. The number of all rows is without groups.
+	shown  []*row
+	groups int
+	total  int
 	// known means that there was an answer with the rows. omitted is the number of rows that it left out, and about what
 	// follows the number of rows.
 	known   bool
@@ -46,7 +48,9 @@ type row struct {
 	key, pod, search string
 	// cells returns the cells of a visible row.
 	cells func() []cell
+	// open is nil for the row of a group, which comes before its rows.
 	open  func() *detail
+	group bool
 }
 
 func newPanes() [panes]*pane {
@@ -71,16 +75,29 @@ func newPanes() [panes]*pane {
 
 // take replaces the rows.
 func (p *pane) take(rows []*row, filter []string) {
-	p.rows, p.known = rows, true
+	p.rows, p.known, p.total = rows, true, 0
+	for _, r := range rows {
+		if !r.group {
+			p.total++
+		}
+	}
 	p.refresh(filter)
 }
 
 // refresh shows the rows that have all words of the filter.
 func (p *pane) refresh(filter []string) {
-	p.shown = p.shown[:0]
+	p.shown, p.groups = p.shown[:0], 0
+	var group *row
 	for _, r := range p.rows {
+		if r.group {
+			group = r
+			continue
+		}
 		lacks := func(word string) bool { return !strings.Contains(r.search, word) }
 		if r.search == "" || !slices.ContainsFunc(filter, lacks) {
+			if group != nil {
+				p.shown, p.groups, group = append(p.shown, group), p.groups+1, nil
+			}
 			p.shown = append(p.shown, r)
 		}
 	}
@@ -91,9 +108,9 @@ func (p *pane) count() string {
 	if !p.known {
 		return ""
 	}
-	text := fmt.Sprint(len(p.rows) + p.omitted)
-	if len(p.shown) != len(p.rows) {
-		text = fmt.Sprintf("%d of %s", len(p.shown), text)
+	text := fmt.Sprint(p.total + p.omitted)
+	if n := len(p.shown) - p.groups; n != p.total {
+		text = fmt.Sprintf("%d of %s", n, text)
 	}
 	return text + p.about
 }

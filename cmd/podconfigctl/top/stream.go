@@ -28,7 +28,7 @@ func (m *model) takeEvents(events eventsMsg) {
 			m.refused, m.down = e.refused, nil
 			continue
 		}
-		m.down, m.refused = nil, nil
+		m.down, m.refused, m.owned = nil, nil, e.owned
 		if e.restart || e.update.Reset {
 			m.reset(e.update)
 		}
@@ -59,12 +59,13 @@ func (m *model) takeUpdate(u *v1alpha1.Update) {
 	for _, object := range u.Pods {
 		object.ManagedFields = nil // they are not shown, and can be half of a pod
 		p := m.newPod(u, object)
+		only := m.takeOwners(p, u)
 		if m.pods[p.key] = p; u.Op == v1alpha1.OpRemove {
 			delete(m.pods, p.key)
 		}
 		m.touched[p.pod] = true
 		change := m.stream.Take(u.Op, object)
-		if u.Revision != 0 || m.synced {
+		if !only && (u.Revision != 0 || m.synced) {
 			m.addUpdate(&update{row: row{pod: p.pod}, time: m.timeOf(u), op: u.Op, source: u.Source, revision: u.Revision, change: change})
 		}
 	}
@@ -81,6 +82,9 @@ func (m *model) timeOf(u *v1alpha1.Update) time.Time {
 type pod struct {
 	row
 	object *v1.Pod
+	// owners are known if the stream has them, and group is the name of its group then.
+	owners []v1alpha1.Owner
+	group  string
 }
 
 func (m *model) newPod(u *v1alpha1.Update, object *v1.Pod) *pod {
@@ -88,7 +92,7 @@ func (m *model) newPod(u *v1alpha1.Update, object *v1.Pod) *pod {
 	if u.Restored {
 		source += " (restored)"
 	}
-	return &pod{row{
+	return &pod{object: object, row: row{
 		key: u.Source + " " + string(object.UID), pod: name,
 		search: strings.ToLower(name + " " + u.Source + " " + fmt.Sprint(podtable.Cells(object, time.Time{})[2])),
 		cells: func() []cell {
@@ -97,19 +101,26 @@ func (m *model) newPod(u *v1alpha1.Update, object *v1.Pod) *pod {
 				cells[4] = m.seen(object) // a static pod has no time of creation
 			}
 			text := func(i int) string { return fmt.Sprint(cells[i]) }
-			return []cell{{text: name}, {text: text(1)}, {text(2), s.status(text(2))}, {text: text(3)}, {text(4), s.dim}, {text: source}, {text(5), s.dim}}
+			indent := ""
+			if m.owned {
+				indent = "  "
+			}
+			return []cell{{text: indent + name}, {text: text(1)}, {text(2), s.status(text(2))}, {text: text(3)}, {text(4), s.dim}, {text: source}, {text(5), s.dim}}
 		},
 		open: func() *detail { return m.podDetail(name) },
-	}, object}
+	}}
 }
 
-// showPods shows the pods, by name.
+// showPods shows the pods, by name, and by owner if the stream has the owners.
 func (m *model) showPods() {
 	rows := make([]*row, 0, len(m.pods))
 	for _, p := range m.pods {
 		rows = append(rows, &p.row)
 	}
 	slices.SortFunc(rows, func(a, b *row) int { return cmp.Or(strings.Compare(a.pod, b.pod), strings.Compare(a.key, b.key)) })
+	if m.owned {
+		rows = m.grouped(rows)
+	}
 	m.panes[panePods].take(rows, m.words())
 }
 

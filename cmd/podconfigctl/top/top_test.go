@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -93,6 +94,56 @@ func TestTheCursorStaysOnItsRow(t *testing.T) {
 	if screen := ansi.Strip(strings.Join(m.screen(), "\n")); !strings.Contains(screen, "› default/pod0050") || !strings.Contains(screen, "Pods 60 ") {
 		t.Errorf("the screen:\n%s", screen)
 	}
+}
+
+// A stream with owners has a row for each top owner, with its pods below.
+func TestPodsByOwner(t *testing.T) {
+	m := filled(t, 0)
+	owned := func(op v1alpha1.Op, owner string, pods ...int) event {
+		u := &v1alpha1.Update{Op: op, Source: "api", Revision: 3, Owners: make(map[string][]v1alpha1.Owner)}
+		for _, i := range pods {
+			p := testPod(i, "i:1")
+			if u.Pods = append(u.Pods, p); owner != "" {
+				kind, name, _ := strings.Cut(owner, "/")
+				u.Owners[string(p.UID)] = []v1alpha1.Owner{{Kind: "ReplicaSet", Name: "x"}, {Kind: kind, Name: name}}
+			}
+		}
+		return event{update: u, owned: true}
+	}
+	shows := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, r := range m.panes[panePods].shown {
+			got = append(got, strings.TrimSpace(r.cells()[0].text+" "+r.cells()[2].text))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	m.Update(eventsMsg{{update: &v1alpha1.Update{Op: v1alpha1.OpBookmark}, restart: true, owned: true}, owned(v1alpha1.OpAdd, "", 4), owned(v1alpha1.OpAdd, "Deployment/web", 2, 3), owned(v1alpha1.OpAdd, "Node/node1", 1)})
+	shows("deployment/web in default 2 pods", "default/pod0002 Pending", "default/pod0003 Pending", "no owner 1 pod", "default/pod0004 Pending",
+		"node/node1 1 pod", "default/pod0001 Pending")
+	updates := len(m.updates)
+	m.Update(eventsMsg{owned(v1alpha1.OpReconcile, "Deployment/web", 4)})
+	shows("deployment/web in default 3 pods", "default/pod0002 Pending", "default/pod0003 Pending", "default/pod0004 Pending",
+		"node/node1 1 pod", "default/pod0001 Pending")
+	if len(m.updates) != updates {
+		t.Error("a change of the owner alone is an update")
+	}
+	m.setFilter("deployment/web 0003")
+	shows("deployment/web in default 3 pods", "default/pod0003 Pending")
+	if got := m.panes[panePods].count(); got != "1 of 4" {
+		t.Errorf("count %q", got)
+	}
+	for _, key := range "3gywh\r" {
+		m.Update(tea.KeyPressMsg{Code: key, Text: strings.Trim(string(key), "\r")})
+	}
+	if m.detail != nil || !strings.Contains(ansi.Strip(strings.Join(m.screen(), "\n")), "› deployment/web in default") {
+		t.Error("the row of a group opens something, or has no cursor")
+	}
+	m.setFilter("")
+	m.Update(eventsMsg{{update: &v1alpha1.Update{Op: v1alpha1.OpAdd, Source: "file", Pods: []*v1.Pod{testPod(7, "i:1")}}, restart: true}})
+	shows("default/pod0007 Pending")
 }
 
 // All tables have their titles on a screen that has room for them.
