@@ -70,7 +70,7 @@ func TestThePageLoadsOnlyItsFiles(t *testing.T) {
 	}
 }
 
-// The page stays small: it has at most 925 lines without empty lines and comments.
+// The page stays small: it has at most 945 lines without empty lines and comments.
 func TestTheSizeOfThePage(t *testing.T) {
 	lines := 0
 	for _, text := range contents(t) {
@@ -80,7 +80,7 @@ func TestTheSizeOfThePage(t *testing.T) {
 			}
 		}
 	}
-	if lines > 925 {
+	if lines > 945 {
 		t.Errorf("the page has %d lines", lines)
 	}
 }

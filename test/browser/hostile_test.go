@@ -41,7 +41,8 @@ func hostilePod(uid, text string) map[string]any {
 	return object{
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": object{
-			"name": "pod-" + uid + key, "namespace": "default", "uid": uid, "resourceVersion": "5", "creationTimestamp": at,
+			"ownerReferences": []object{{"apiVersion": "apps/v1", "kind": text, "name": text, "uid": uid, "controller": true}},
+			"name":            "pod-" + uid + key, "namespace": "default", "uid": uid, "resourceVersion": "5", "creationTimestamp": at,
 			"labels": object{key: text}, "annotations": object{key: text, "__proto__": text},
 		},
 		"spec": object{"nodeName": "node1", "containers": []object{container}, "initContainers": []object{container}},
@@ -64,6 +65,12 @@ func hostileApiserver(t *testing.T) (kubeconfig string) {
 	for name, text := range hostiles {
 		pods = append(pods, hostilePod(strings.ReplaceAll(name, " ", "-"), text))
 	}
+	return apiserver(t, pods)
+}
+
+// apiserver is an apiserver with pods of node1.
+func apiserver(t *testing.T, pods []map[string]any) (kubeconfig string) {
+	t.Helper()
 	done := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -104,7 +111,7 @@ const invisible = `/(?![ \t\n])[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}]/gu`
 // not make the page wide.
 func TestHostileTexts(t *testing.T) {
 	kubeconfig := hostileApiserver(t)
-	d := newDaemon(t, "--kubeconfig", kubeconfig)
+	d := newDaemon(t, "--kubeconfig", kubeconfig, "--owners")
 	for name, text := range hostiles {
 		go func() { // a subscriber chooses its name
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/v1alpha1/updates", nil)

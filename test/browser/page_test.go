@@ -73,6 +73,32 @@ func TestAnEditIsOneUpdate(t *testing.T) {
 	p.until(has("#timeline-sum", "1 start of podconfigd"))
 }
 
+// With --owners, the pods are below the top of their owners, and filter by it.
+func TestPodsBelowTheirOwners(t *testing.T) {
+	of := func(name string, owners ...map[string]any) map[string]any {
+		return map[string]any{
+			"metadata": map[string]any{"name": name, "namespace": "shop", "uid": name, "resourceVersion": "5", "ownerReferences": owners},
+			"spec":     map[string]any{"nodeName": "node1", "containers": []map[string]any{{"name": "c", "image": "i"}}},
+		}
+	}
+	db := map[string]any{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": true}
+	d := newDaemon(t, "--kubeconfig", apiserver(t, []map[string]any{of("db-1", db), of("alone"), of("db-0", db)}), "--owners")
+	d.write("web.yaml", pod("web", "nginx:1"))
+	p := newTab(t)
+	p.open(d.url)
+	names := func(want string) {
+		p.until(`[...document.querySelectorAll('#pods .rows .row:not([hidden]) .c-name')].map(c => c.textContent).join() === "` + want + `"`)
+	}
+	names("no owner,alone,node/node1,web-node1,statefulset/db,db-0,db-1")
+	p.until(has("#pod-count", "4"))
+	p.eval(`(() => { const f = document.querySelector('#filter'); f.value = 'statefulset/db'; f.dispatchEvent(new Event('input')) })()`, nil)
+	names("statefulset/db,db-0,db-1")
+	p.until(has("#pod-count", "2 of 4"))
+	p.until(row("2 pods"))
+	p.eval(row("2 pods")+`.click()`, nil)
+	p.until(`!document.querySelector('#detail').open`)
+}
+
 // A restart of a container is marked in the table of the pods, in the timeline and in the updates.
 func TestContainerRestarts(t *testing.T) {
 	d := newDaemon(t)

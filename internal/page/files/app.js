@@ -20,12 +20,13 @@ function apply(update) {
   }
   if (update.initialSyncComplete) synced = true
   const mark = { time: Date.parse(update.time) || Date.now(), op: update.op, source: update.source, revision: update.revision }
-  const marks = (update.pods ?? []).map(pod => {
+  const marks = (update.pods ?? []).flatMap(pod => {
     const [row, changes] = pods.apply(update, pod)
     detail.refresh(row)
+    if (update.owners && update.op === 'RECONCILE' && !changes?.length) return [] // its owners
     return { ...mark, namespace: row.namespace, name: row.name, pod: row.key, changes }
   })
-  if (synced && update.op !== 'BOOKMARK') for (const m of marks.length ? marks : [mark]) timeline.add(m)
+  if (synced && update.op !== 'BOOKMARK') for (const m of update.pods?.length ? marks : [mark]) timeline.add(m)
   later()
 }
 
@@ -94,4 +95,4 @@ addEventListener('keydown', e => {
   if (e.key === '/' && !e.target.closest('input, dialog')) { e.preventDefault(); $('filter').focus() }
 })
 past()
-follow(apply, connection)
+follow(apply, connection, pods.owners)

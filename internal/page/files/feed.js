@@ -45,13 +45,16 @@ async function* lines(body) {
   }
 }
 
-// follow applies each line of the stream, for ever. state gets what the connection is: "live", or why not.
-export async function follow(apply, state) {
+// follow applies each line of the stream, for ever. state gets what the connection is: "live", or why not. owners gets whether the
+// lines have the owners of pods.
+export async function follow(apply, state, owners) {
   let at = null
   for (let wait = 250; ; wait = Math.min(wait * 2, 5000)) {
     try {
-      const query = at ? `?instance=${encodeURIComponent(at.instance)}&since=${at.revision}` : ''
-      const answer = await get('v1alpha1/updates' + query, 'application/x-ndjson')
+      const known = Boolean((await json('v1alpha1/status').catch(() => ({}))).owners)
+      const since = at ? `&instance=${encodeURIComponent(at.instance)}&since=${at.revision}` : ''
+      const answer = await get(`v1alpha1/updates?${known ? 'owners=true' : ''}${since}`, 'application/x-ndjson')
+      owners(known)
       if (!at) apply({ reset: true, op: 'BOOKMARK' })
       state('live')
       for await (const line of lines(answer.body)) {

@@ -34,7 +34,8 @@ function healthOf(row, pod) {
 
 export const keyOf = (source, { namespace, name }) => `${source}/${namespace}/${name}`
 
-export function rowOf(source, pod) {
+// rowOf returns the row of a pod. Its group is the namespace of its top owner.
+export function rowOf(source, pod, owners = []) {
   const { metadata, spec = {}, status = {} } = pod
   const containers = status.containerStatuses ?? []
   const row = {
@@ -45,7 +46,10 @@ export function rowOf(source, pod) {
     created: Date.parse(created(pod)) || 0, ip: status.podIP ?? '',
   }
   row.health = healthOf(row, pod)
-  row.words = [row.namespace, row.name, row.status, source, row.ip].join(' ').toLowerCase()
+  const top = owners.at(-1)
+  row.owner = top ? `${top.kind.toLowerCase()}/${top.name}` : 'no owner'
+  row.group = top && top.kind !== 'Node' ? row.namespace : ''
+  row.words = [row.namespace, row.name, row.status, source, row.ip, top ? row.owner : ''].join(' ').toLowerCase()
   return row
 }
 
