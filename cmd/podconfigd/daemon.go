@@ -16,9 +16,9 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/cmd/podconfigd/logsink"
 	"github.com/podconfigd/podconfigd/internal/command"
 	"github.com/podconfigd/podconfigd/internal/configfile"
-	"github.com/podconfigd/podconfigd/internal/logsink"
 	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )

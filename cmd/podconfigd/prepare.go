@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podconfigd/podconfigd/cmd/podconfigd/ownership"
 	"github.com/podconfigd/podconfigd/internal/command"
-	"github.com/podconfigd/podconfigd/internal/ownership"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 )
 

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/socketpath"
+	stream "github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
@@ -62,7 +62,7 @@ func flags(set func(*daemon.Config), changed ...string) *Flags {
 // A file without fields gives the same configuration as no file.
 func TestTheDefaultsAreThoseOfTheDaemon(t *testing.T) {
 	dir := write(t, map[string]string{"c": header})
-	want := flags(func(c *daemon.Config) { c.Socket, c.InCluster = new(socketpath.Default()), true })
+	want := flags(func(c *daemon.Config) { c.Socket, c.InCluster = new(stream.DefaultSocket()), true })
 	got, err := load(Files{Config: filepath.Join(dir, "c")}, want)
 	if err != nil {
 		t.Fatal(err)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 )
 
 // Print writes the configuration as YAML, with a comment on where each value comes from. It
@@ -80,7 +80,7 @@ func hideInURL(s string) string {
 }
 
 // plain are the strings that need no quotes in YAML.
-var plain = lazyregexp.New(`^([A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*|[0-9]+[a-z][0-9a-z.]*)$`)
+var plain = regexp.MustCompile(`^([A-Za-z/][A-Za-z0-9_./-]*(:[A-Za-z0-9_./-]+)*|[0-9]+[a-z][0-9a-z.]*)$`)
 
 // comment puts the node into the usual form of YAML, and adds the origin of each value.
 func (c *Configuration) comment(n *yaml.Node, path string) {
@@ -88,7 +88,7 @@ func (c *Configuration) comment(n *yaml.Node, path string) {
 	switch n.Kind { //nolint:exhaustive // there are no aliases
 	case yaml.ScalarNode:
 		var other any
-		if n.Tag == "!!str" && plain().MatchString(n.Value) && yaml.Unmarshal([]byte(n.Value), &other) == nil && other == n.Value && !isOldBool(n.Value) {
+		if n.Tag == "!!str" && plain.MatchString(n.Value) && yaml.Unmarshal([]byte(n.Value), &other) == nil && other == n.Value && !isOldBool(n.Value) {
 			n.Style = 0
 		}
 	case yaml.MappingNode:

@@ -2,10 +2,10 @@ package mend
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
@@ -68,11 +68,11 @@ func Source(s *v1alpha1.SourceStatus) []string {
 }
 
 // position matches the file and the line at the start of the message of a fault.
-var position = lazyregexp.New(`^[^:]*:([0-9]+): `)
+var position = regexp.MustCompile(`^[^:]*:([0-9]+): `)
 
 // Line returns the line in the message of a fault; 0 if there is none.
 func Line(message string) int {
-	found := position().FindStringSubmatch(message)
+	found := position.FindStringSubmatch(message)
 	if found == nil {
 		return 0
 	}

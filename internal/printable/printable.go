@@ -8,13 +8,12 @@ package printable
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 )
 
 // Escape replaces each character that is not printable by an escape sequence of Go.
@@ -26,10 +25,10 @@ func EscapeBut(text, keep string) string {
 }
 
 // expression finds the regular expression that the library appends to a rule for names.
-var expression = lazyregexp.New(`, regex used for validation is '[^']*'| \(regex used for validation is '[^']*'\)`)
+var expression = regexp.MustCompile(`, regex used for validation is '[^']*'| \(regex used for validation is '[^']*'\)`)
 
 // Rule returns a message of the library about a rule, without its regular expression.
-func Rule(message string) string { return expression().ReplaceAllString(message, "") }
+func Rule(message string) string { return expression.ReplaceAllString(message, "") }
 
 // JSON is EscapeBut with the escape sequences of JSON, for text that is JSON. Its values stay the same.
 func JSON(text, keep string) string { return escape(text, keep, quoteJSON) }

@@ -3,12 +3,11 @@ package printable
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 )
 
 // YAML returns the YAML of an object. Text with characters that are not printable is in double quotes, with these
@@ -20,7 +19,7 @@ func YAML(object any) ([]byte, error) {
 		return nil, err
 	}
 	var quoted []string // pairs of a word that stands for a text, and the quoted text
-	data = literal().ReplaceAllFunc(data, func(l []byte) []byte {
+	data = literal.ReplaceAllFunc(data, func(l []byte) []byte {
 		var text string
 		if json.Unmarshal(l, &text) != nil || !strings.ContainsFunc(text, missed) && !strings.Contains(text, mark) {
 			return l
@@ -47,4 +46,4 @@ func missed(r rune) bool { return r >= 0x7f && escapes(r, "") }
 const mark = "EscapedText"
 
 // literal matches a string of JSON.
-var literal = lazyregexp.New(`"(?:[^"\\]|\\.)*"`)
+var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +20,6 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"github.com/podconfigd/podconfigd/internal/jsonfields"
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/internal/similar"
 )
@@ -201,7 +201,7 @@ func wanted[T any](value any, name string) string {
 
 // secret matches the paths of values that may be secret: values of environment variables and of
 // HTTP headers.
-var secret = lazyregexp.New(`\]\.value$|[hH]eader(\[.*)?$`)
+var secret = regexp.MustCompile(`\]\.value$|[hH]eader(\[.*)?$`)
 
 // got describes a value, in its spelling in the text if that is known. It does not
 // repeat values that may be secret.
@@ -216,7 +216,7 @@ func got(path string, value any, node *yaml.Node, want string) string {
 	if want == "string" {
 		hint = ": put it in quotes"
 	}
-	if secret().MatchString(path) {
+	if secret.MatchString(path) {
 		written = ""
 	}
 	switch value.(type) {

@@ -3,35 +3,34 @@ package yamlfault
 import (
 	"bytes"
 	"cmp"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 )
 
 var (
-	yamlLine   = lazyregexp.New(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?(.*)$`)
-	yamlAnchor = lazyregexp.New(`^unknown anchor '(.*)' referenced$`)
+	yamlLine   = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:line (\d+): )?(.*)$`)
+	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
 // notFinite finds a number that YAML has and JSON does not have.
-var notFinite = lazyregexp.New(`(?mi)(?:^|[:,\[\s-])\s*[-+]?\.(?:inf|nan)\s*(?:[#,\]}]|$)`)
+var notFinite = regexp.MustCompile(`(?mi)(?:^|[:,\[\s-])\s*[-+]?\.(?:inf|nan)\s*(?:[#,\]}]|$)`)
 
 // indentation is what can stand before the first key or value of a line.
-var indentation = lazyregexp.New(`^[ \t-]*`)
+var indentation = regexp.MustCompile(`^[ \t-]*`)
 
 // reserved finds a character that no text without quotes begins with.
-var reserved = lazyregexp.New("(?:^|[:,[{-])[ \\t]*([@`%])")
+var reserved = regexp.MustCompile("(?:^|[:,[{-])[ \\t]*([@`%])")
 
 // NotYAML returns the fault for the error of the parser.
 func (t *Text) NotYAML(err error) Fault {
 	if number, ok := strings.CutPrefix(err.Error(), "json: unsupported value: "); ok {
 		fault := Fault{Message: "expected a finite number, got " + number}
-		if at := notFinite().FindIndex(t.Data); at != nil {
+		if at := notFinite.FindIndex(t.Data); at != nil {
 			fault.Line = 1 + bytes.Count(t.Data[:at[1]-1], []byte("\n"))
 		}
 		return fault
@@ -50,17 +49,17 @@ func (t *Text) explain(line int, message string) string {
 	}
 	lines := bytes.SplitN(t.Data, []byte("\n"), line+1)
 	text := lines[min(line, len(lines))-1]
-	if bytes.ContainsRune(indentation().Find(text), '\t') {
+	if bytes.ContainsRune(indentation.Find(text), '\t') {
 		return "a tab indents the line: use spaces"
 	}
-	if found := reserved().FindSubmatch(text); found != nil {
+	if found := reserved.FindSubmatch(text); found != nil {
 		return "a text can't begin with " + string(found[1]) + ": put it in quotes"
 	}
 	return message
 }
 
 func parserError(err error) (line int, message string) {
-	parts := yamlLine().FindStringSubmatch(oneLine(err.Error()))
+	parts := yamlLine.FindStringSubmatch(oneLine(err.Error()))
 	if parts == nil {
 		return 0, err.Error()
 	}
@@ -71,7 +70,7 @@ func parserError(err error) (line int, message string) {
 // lineOf finds the line of an error that has none.
 func (t *Text) lineOf(message string) int {
 	var at int
-	anchor := yamlAnchor().FindStringSubmatch(message)
+	anchor := yamlAnchor.FindStringSubmatch(message)
 	switch {
 	case anchor != nil:
 		at = bytes.Index(t.Data, []byte("*"+anchor[1]))

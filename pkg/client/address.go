@@ -9,10 +9,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
-	"github.com/podconfigd/podconfigd/internal/socketpath"
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
 // SocketEnv is the environment variable with the path of the socket. ServerEnv is the one
@@ -26,7 +26,7 @@ const (
 // is set, /run/podconfigd/podconfigd.sock for root, and otherwise
 // podconfigd/podconfigd.sock in XDG_RUNTIME_DIR.
 func DefaultSocket() string {
-	return cmp.Or(os.Getenv(SocketEnv), socketpath.Default())
+	return cmp.Or(os.Getenv(SocketEnv), v1alpha1.DefaultSocket())
 }
 
 // DefaultServer returns the default address of the daemon: the value of PODCONFIGD_SERVER if
@@ -44,7 +44,7 @@ func DefaultServer() string {
 const unixScheme = "unix://"
 
 // userinfo matches what may be a password in a URL that can't be parsed.
-var userinfo = lazyregexp.New("//.*@")
+var userinfo = regexp.MustCompile("//.*@")
 
 // Config is the address of a daemon, and the credentials for it. Its fields are named as in rest.Config of
 // client-go.
@@ -119,7 +119,7 @@ func (c *Config) address() (address, error) {
 	u, err := url.Parse(c.Server)
 	switch {
 	case err != nil && strings.Contains(c.Server, "://"):
-		return nil, fmt.Errorf("server %q: %w", userinfo().ReplaceAllString(c.Server, "//xxxxx@"), withoutURL(err))
+		return nil, fmt.Errorf("server %q: %w", userinfo.ReplaceAllString(c.Server, "//xxxxx@"), withoutURL(err))
 	case err != nil || u.Scheme != "http" && u.Scheme != "https":
 		return nil, fmt.Errorf("server %q: expected https://HOST:PORT, http://HOST:PORT or unix:///PATH", c.Server)
 	case u.Hostname() == "":

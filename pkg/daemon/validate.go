@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/socketpath"
+	stream "github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/kubelet"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
@@ -123,7 +123,7 @@ func validateSocketPath(found *faults, field FieldName, path string) {
 func (c *Config) validateSockets(found *faults) {
 	validateSocketPath(found, "socket", *c.Socket)
 	validateSocketPath(found, "podsAPISocket", c.PodsAPISocket)
-	switch fallback := socketpath.Default(); {
+	switch fallback := stream.DefaultSocket(); {
 	case *c.Socket != "":
 	case fallback == "":
 		found.add("", "no default path for the socket, because XDG_RUNTIME_DIR is not set: set %v", FieldName("socket"))

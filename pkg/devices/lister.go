@@ -23,7 +23,6 @@ import (
 	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/internal/printable"
-	"github.com/podconfigd/podconfigd/internal/retry"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
@@ -79,7 +78,7 @@ type Lister struct {
 	// ask requests a list. The time identifies the kubelet that answers: it is that of its socket.
 	ask func(ctx context.Context) (list []*podresourcesv1.PodResources, socket time.Time, err error)
 	// What follows is of the goroutine of Run. socket and since are the last kubelet and when it was first asked.
-	backoff       retry.Backoff
+	backoff       await.Backoff
 	socket, since time.Time
 
 	mu        sync.Mutex // guards what follows. Only the goroutine of Run writes it.
@@ -202,7 +201,7 @@ func (l *Lister) list(ctx context.Context, before map[types.NamespacedName]types
 	if l.lastError != "" {
 		klog.FromContext(ctx).Info("The kubelet lists the devices of its pods again")
 	}
-	l.lastError, l.absent, l.backoff = "", false, retry.Backoff{}
+	l.lastError, l.absent, l.backoff = "", false, await.Backoff{}
 	next := &Table{at: began, pods: make(map[types.UID][]v1alpha1.ContainerResources)}
 	listed := resourcesOf(list)
 	for name, uid := range live {

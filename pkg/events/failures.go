@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // lastRetry is the longest wait after failures, lastDenied that while events in a namespace are forbidden.
@@ -34,7 +34,7 @@ type failures struct {
 }
 
 type series struct {
-	retry.Backoff
+	await.Backoff
 	logged bool
 	// last is the event that failed last.
 	last key
@@ -87,7 +87,7 @@ func (f *failures) end(ctx context.Context, written due, entries map[key]*entry)
 		if s == nil {
 			continue
 		}
-		s.Backoff = retry.Backoff{}
+		s.Backoff = await.Backoff{}
 		if e := entries[s.last]; s.last != written.key && e != nil && e.retry.Wait > 0 {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // Of the events about one condition, entryBurst are written at once, and then one each entryEvery.
@@ -41,7 +41,7 @@ type entry struct {
 	live  bool
 	limit *rate.Limiter
 	// retry is the wait after failures.
-	retry retry.Backoff
+	retry await.Backoff
 	// correlated is the event to send for next. It is nil before the first attempt.
 	correlated *record.EventCorrelateResult
 }
@@ -79,7 +79,7 @@ func (r *Recorder) look(now time.Time) (all []due) {
 			r.unwant(k, e, sources, &mirrors, now)
 		}
 		if e.next == e.written || e.next == (report{}) {
-			e.retry = retry.Backoff{}
+			e.retry = await.Backoff{}
 			if !e.live && e.written == (report{}) && e.limit.TokensAt(now) >= entryBurst {
 				delete(r.entries, k)
 			}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
-	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // requestTimeout is the maximum time for a request.
@@ -68,7 +68,7 @@ func (r *Recorder) writeOne(ctx context.Context, d due) bool {
 		r.failures.add(ctx, d, err, time.Now())
 		return false
 	}
-	d.written, d.correlated, d.retry = d.next, nil, retry.Backoff{}
+	d.written, d.correlated, d.retry = d.next, nil, await.Backoff{}
 	return true
 }
 

@@ -1,11 +1,10 @@
 package lookup
 
 import (
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 )
 
 // CgroupContainer is a container that a cgroup names.
@@ -23,10 +22,10 @@ var (
 	//
 	// kubelet: pkg/kubelet/cm/pod_container_manager_linux.go GetPodContainerName,
 	// pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd.
-	podSlice     = lazyregexp.New(`kubepods(?:-[^-]+)?-pod([^.]+)\.slice$`)
-	podDirectory = lazyregexp.New(`^pod([^.]+)$`)
+	podSlice     = regexp.MustCompile(`kubepods(?:-[^-]+)?-pod([^.]+)\.slice$`)
+	podDirectory = regexp.MustCompile(`^pod([^.]+)$`)
 
-	podNamespaced = lazyregexp.New(`^pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
+	podNamespaced = regexp.MustCompile(`^pod([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$`)
 )
 
 // ParseCgroup returns the containers that a cgroup names, the outermost first. There are several if a container runs
@@ -109,7 +108,7 @@ func podOfSlice(name string) (uid types.UID, ok bool) {
 	if !strings.HasSuffix(name, ".slice") {
 		return "", false
 	}
-	m := podSlice().FindStringSubmatch(name)
+	m := podSlice.FindStringSubmatch(name)
 	if m == nil {
 		return "", false
 	}
@@ -122,8 +121,8 @@ func podOfDirectory(name string, kubepods bool) (uid types.UID, ok bool) {
 	if !strings.HasPrefix(name, "pod") {
 		return "", false
 	}
-	m := podDirectory().FindStringSubmatch(name)
-	if m == nil || !kubepods && !podNamespaced().MatchString(name) {
+	m := podDirectory.FindStringSubmatch(name)
+	if m == nil || !kubepods && !podNamespaced.MatchString(name) {
 		return "", false
 	}
 	return types.UID(m[1]), true

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -32,23 +32,23 @@ var (
 	//
 	// kubelet: pkg/kubelet/kuberuntime/helpers.go BuildPodLogsDirectory, buildContainerLogsPath;
 	// pkg/kubelet/logs/container_log_manager.go.
-	podLog = lazyregexp.New(`(?:^|/)([^/_]+)_([^/_]+)_([^/]+)/([^/]+)/([0-9]{1,9})\.log(?:\.[^/]*)?$`)
+	podLog = regexp.MustCompile(`(?:^|/)([^/_]+)_([^/_]+)_([^/]+)/([^/]+)/([0-9]{1,9})\.log(?:\.[^/]*)?$`)
 	// linkToLog matches a link to the log of a container. The kubelet cuts long names, with the ID at their end.
 	//
 	// kubelet: pkg/kubelet/kuberuntime/legacy.go logSymlink.
-	linkToLog = lazyregexp.New(`(?:^|/)([^/_]+)_([^/_]+)_[^/]+?(?:-([0-9a-f]{64}))?\.log$`)
+	linkToLog = regexp.MustCompile(`(?:^|/)([^/_]+)_([^/_]+)_[^/]+?(?:-([0-9a-f]{64}))?\.log$`)
 )
 
 // parseLog parses the path of a log. It returns nil if it is none.
 func parseLog(path string) *logFile {
-	if m := podLog().FindStringSubmatch(path); m != nil {
+	if m := podLog.FindStringSubmatch(path); m != nil {
 		restarts, err := strconv.Atoi(m[5])
 		if err != nil {
 			return nil
 		}
 		return &logFile{pod: types.NamespacedName{Namespace: m[1], Name: m[2]}, uid: types.UID(m[3]), container: m[4], restarts: restarts}
 	}
-	if m := linkToLog().FindStringSubmatch(path); m != nil {
+	if m := linkToLog.FindStringSubmatch(path); m != nil {
 		return &logFile{pod: types.NamespacedName{Namespace: m[2], Name: m[1]}, id: m[3]}
 	}
 	return nil

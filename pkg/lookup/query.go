@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"regexp"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -58,10 +58,10 @@ type Query struct {
 // containerID matches the IDs of containers.
 //
 // containerd: pkg/identifiers; the limit is ours.
-var containerID = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var containerID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // scheme matches the name of the runtime in the ID of a container status.
-var scheme = lazyregexp.New(`^[a-z][a-z0-9+.-]*://`)
+var scheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://`)
 
 const (
 	maxUID  = 253
@@ -146,7 +146,7 @@ func (q *Query) Validate() []Fault {
 }
 
 func (q *Query) checkContainerID() error {
-	if !containerID().MatchString(bare(q.ContainerID)) {
+	if !containerID.MatchString(bare(q.ContainerID)) {
 		return fmt.Errorf("%q is not a container ID: expected an ID such as 3f5a…, or containerd://3f5a…", printable.Cut(q.ContainerID, maxQuoted))
 	}
 	return nil
@@ -207,7 +207,7 @@ func ParseAt(s string, now time.Time) (time.Time, error) {
 func HasPassed(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
 // bare returns the ID of a container without the name of the runtime.
-func bare(id string) string { return id[len(scheme().FindString(id)):] }
+func bare(id string) string { return id[len(scheme.FindString(id)):] }
 
 // parseIP parses an IP address. It returns an IPv4 address for one that is written as IPv6.
 func parseIP(s string) (netip.Addr, bool) {

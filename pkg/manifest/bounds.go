@@ -2,12 +2,12 @@ package manifest
 
 import (
 	"bytes"
+	"regexp"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
 
@@ -18,8 +18,8 @@ var errAliasesTooLarge = refuse(ReasonTooLarge,
 
 // anchorToken and aliasToken match an anchor and an alias, and rarely something else.
 var (
-	anchorToken = lazyregexp.New(`(?m)(?:^|[\s\[{,:])&[0-9A-Za-z_-]`)
-	aliasToken  = lazyregexp.New(`(?m)(?:^|[\s\[{,:])\*[0-9A-Za-z_-]`)
+	anchorToken = regexp.MustCompile(`(?m)(?:^|[\s\[{,:])&[0-9A-Za-z_-]`)
+	aliasToken  = regexp.MustCompile(`(?m)(?:^|[\s\[{,:])\*[0-9A-Za-z_-]`)
 )
 
 // checkAliases returns an error if a YAML text has MaxLength bytes or more with all aliases expanded.
@@ -30,7 +30,7 @@ func (t *text) checkAliases() error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(t.Data, &document); err != nil {
 		// The kubelet's parser is another version. It may read what this one does not.
-		if anchorToken().Match(t.Data) && aliasToken().Match(t.Data) {
+		if anchorToken.Match(t.Data) && aliasToken.Match(t.Data) {
 			return t.refuse(ReasonNotYAML, t.NotYAML(err))
 		}
 		return nil

@@ -3,16 +3,15 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
 	"strings"
-
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 )
 
 // podKind finds the kind of a pod, also in a YAML document after the first.
-var podKind = lazyregexp.New(`(?m)^["']?kind["']?[ \t]*:[ \t]*["']?Pod["']?[ \t\r]*(?:#.*)?$`)
+var podKind = regexp.MustCompile(`(?m)^["']?kind["']?[ \t]*:[ \t]*["']?Pod["']?[ \t\r]*(?:#.*)?$`)
 
 // objectKey finds a key that Kubernetes objects begin with.
-var objectKey = lazyregexp.New(`(?m)(?:^|[{,])[ \t]*["']?(?:apiVersion|kind)["']?[ \t]*:`)
+var objectKey = regexp.MustCompile(`(?m)(?:^|[{,])[ \t]*["']?(?:apiVersion|kind)["']?[ \t]*:`)
 
 // foreign reports whether a refused text is not meant as a pod. JSON is the text as JSON; nil if it is neither YAML nor JSON.
 func (t *text) foreign(refused *Error, data []byte) bool {
@@ -24,7 +23,7 @@ func (t *text) foreign(refused *Error, data []byte) bool {
 	case refused.Reason != ReasonNotAPod:
 		return false
 	}
-	if podKind().Match(t.Data) {
+	if podKind.Match(t.Data) {
 		return false // the pod is in a document that a kubelet does not read
 	}
 	var object map[string]any
@@ -43,5 +42,5 @@ func (t *text) foreign(refused *Error, data []byte) bool {
 
 // hasObjectKey reports whether a text has a key that Kubernetes objects begin with.
 func hasObjectKey(data []byte) bool {
-	return objectKey().Match(bytes.ReplaceAll(data, []byte{0}, nil)) // UTF-16 has them between the letters
+	return objectKey.Match(bytes.ReplaceAll(data, []byte{0}, nil)) // UTF-16 has them between the letters
 }

@@ -8,8 +8,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
-	"github.com/podconfigd/podconfigd/internal/plainyaml"
 	"github.com/podconfigd/podconfigd/internal/yamlfault"
+	"github.com/podconfigd/podconfigd/pkg/manifest/internal/plainyaml"
 )
 
 var podType = reflect.TypeFor[v1.Pod]()

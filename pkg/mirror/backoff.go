@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // lastRetry is the longest wait after a failure. That of a kubelet is the same, because it syncs a pod every minute.
@@ -38,7 +38,7 @@ func (p *pass) failed(ctx context.Context, e *entry, op string, pod *v1.Pod, err
 	e.backoff.Failed(now, retries, err)
 	switch name := nameOf(pod); {
 	case answered(err) || errors.Is(err, errNameTaken) || errors.Is(err, errFinalizers):
-		p.outage = retry.Backoff{}
+		p.outage = await.Backoff{}
 	case p.unanswered != name:
 		log = p.outage.Wait == 0
 		p.outage.Failed(now, retries, err)
@@ -57,7 +57,7 @@ func (p *pass) failed(ctx context.Context, e *entry, op string, pod *v1.Pod, err
 // succeeded records that a request for a pod succeeded.
 func (p *pass) succeeded(e *entry, op string) {
 	p.metrics.requests.WithLabelValues(op).Inc()
-	p.outage = retry.Backoff{}
+	p.outage = await.Backoff{}
 	e.solved()
 }
 
@@ -77,7 +77,7 @@ func (e *entry) confirmed(mirror, static *v1.Pod) {
 	}
 }
 
-func (e *entry) solved() { e.backoff, e.problem, e.op, e.since = retry.Backoff{}, "", "", time.Time{} }
+func (e *entry) solved() { e.backoff, e.problem, e.op, e.since = await.Backoff{}, "", "", time.Time{} }
 
 // answered reports whether the error is an answer of the apiserver about one pod. Any other error concerns the next
 // request too.

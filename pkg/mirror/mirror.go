@@ -14,7 +14,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/await"
-	"github.com/podconfigd/podconfigd/internal/retry"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -77,7 +76,7 @@ type Manager struct {
 	guard     guard
 	// outage is the wait while the apiserver does not answer. unanswered is the pod whose request was the last without an
 	// answer.
-	outage     retry.Backoff
+	outage     await.Backoff
 	unanswered types.NamespacedName
 
 	// mu guards shown.
@@ -87,7 +86,7 @@ type Manager struct {
 
 // entry is the state of the requests for one name.
 type entry struct {
-	backoff retry.Backoff
+	backoff await.Backoff
 	// problem is the error of the last request, and op its operation; empty if it succeeded.
 	problem, op string
 	since       time.Time

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
@@ -61,7 +61,7 @@ func (p *pass) writeStatus(ctx context.Context, e *entry, static, mirror *v1.Pod
 		p.failed(ctx, e, opStatus, static, fmt.Errorf("writing the status of the mirror pod: %w", err))
 		return
 	}
-	p.outage = retry.Backoff{}
+	p.outage = await.Backoff{}
 	e.solved()
 	e.static, e.mirror = static, mirror
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // retries are the waits after a request that failed. refusals are those after the apiserver has not found what was asked for, or
@@ -44,8 +44,8 @@ func (r *Resolver) ask(ctx context.Context, o *owner) {
 	switch {
 	case err == nil:
 		o.known, o.Labels, o.Up = true, labelsOf(object), controllerOf(object, o.Namespace)
-		o.problem, o.backoff = "", retry.Backoff{}
-		k.problem, k.backoff = "", retry.Backoff{}
+		o.problem, o.backoff = "", await.Backoff{}
+		k.problem, k.backoff = "", await.Backoff{}
 		r.answered(ctx)
 		r.unsaved = true
 	case apierrors.IsForbidden(err), ofKind && isRefusal(err): // for all owners of this kind in the namespace

@@ -10,7 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // maxKinds is the number of kinds beyond which all are forgotten. Those that are needed are found again.
@@ -22,7 +22,7 @@ type kind struct {
 	resource   string
 	namespaced bool
 	// backoff is the wait after the kind was not found, or may not be read, and problem is why.
-	backoff retry.Backoff
+	backoff await.Backoff
 	problem string
 }
 

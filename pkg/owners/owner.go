@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -86,7 +86,7 @@ type owner struct {
 	used time.Time
 	// asked is when the last request began, and problem why it failed.
 	asked   time.Time
-	backoff retry.Backoff
+	backoff await.Backoff
 	problem string
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podconfigd/podconfigd/internal/page"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/page"
 
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 )

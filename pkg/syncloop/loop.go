@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/internal/calls"
 	"github.com/podconfigd/podconfigd/internal/metric"
-	"github.com/podconfigd/podconfigd/internal/retry"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
@@ -82,7 +82,7 @@ type Loop struct {
 	incomplete bool
 	metrics    *metrics
 	calls      *calls.Mailbox
-	backoff    map[types.UID]*retry.Backoff
+	backoff    map[types.UID]*await.Backoff
 	orphans    []types.UID
 	// found is the result of the last housekeeping.
 	found   atomic.Pointer[Orphans]
@@ -96,7 +96,7 @@ func New(opts Options) *Loop {
 	l := &Loop{
 		handler: opts.Handler, pods: newPodManager(), sourcesReady: opts.SourcesReady, pleg: opts.PLEG,
 		queue: newSyncQueue(cmp.Or(opts.SyncFrequency, DefaultSyncFrequency)), statuses: newStatuses(opts.Status),
-		kubelet: opts.Kubelet, calls: calls.New(), backoff: make(map[types.UID]*retry.Backoff),
+		kubelet: opts.Kubelet, calls: calls.New(), backoff: make(map[types.UID]*await.Backoff),
 	}
 	if l.pleg == nil {
 		l.pleg = pleg.None{}
@@ -218,7 +218,7 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 // another source has a pod with its UID.
 func (l *Loop) syncDue(ctx context.Context) {
 	now := time.Now()
-	maps.DeleteFunc(l.backoff, func(_ types.UID, b *retry.Backoff) bool { return over(b, now) })
+	maps.DeleteFunc(l.backoff, func(_ types.UID, b *await.Backoff) bool { return over(b, now) })
 	due := l.queue.take(now, l.pods)
 	if len(due) == 0 {
 		return

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/apistatus"
-	"github.com/podconfigd/podconfigd/internal/retry"
+	"github.com/podconfigd/podconfigd/internal/await"
 )
 
 // syncJitter is the maximum random delay of a sync, as a fraction of the period. It spreads
@@ -81,7 +81,7 @@ func (q *syncQueue) take(now time.Time, pods *podManager) (due []*v1.Pod) {
 var resyncs = wait.Backoff{Duration: time.Second, Cap: time.Minute}
 
 // over reports whether the next wait is the first one again.
-func over(b *retry.Backoff, now time.Time) bool { return now.Sub(b.Next) > b.Wait }
+func over(b *await.Backoff, now time.Time) bool { return now.Sub(b.Next) > b.Wait }
 
 // Resync sends a SYNC for the pods with the name at once, as if they were due. If there is no such pod,
 // apierrors.IsNotFound reports the error. If the pod is requested too often, apierrors.IsTooManyRequests reports it, and
@@ -112,7 +112,7 @@ func (l *Loop) resync(ctx context.Context, namespace, name string) error {
 	for _, pod := range pods {
 		b := l.backoff[pod.UID]
 		if b == nil || over(b, now) {
-			b = new(retry.Backoff)
+			b = new(await.Backoff)
 			l.backoff[pod.UID] = b
 		}
 		b.Failed(now, resyncs, nil)

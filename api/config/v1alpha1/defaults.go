@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
-	"github.com/podconfigd/podconfigd/internal/socketpath"
+	stream "github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
 // SetDefaults_PodConfigdConfiguration sets the fields that are left out.
@@ -20,7 +20,7 @@ func SetDefaults_PodConfigdConfiguration(obj *PodConfigdConfiguration) {
 	}
 	Options.SetDefaults(obj)
 	if obj.Socket == nil {
-		obj.Socket = new(socketpath.Default())
+		obj.Socket = new(stream.DefaultSocket())
 	}
 	logsapi.SetRecommendedLoggingConfiguration(&obj.Logging)
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,6 @@ import (
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
 	"github.com/podconfigd/podconfigd/internal/command"
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -153,7 +153,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 }
 
 // notPod matches what can't be the name of a pod: a cgroup, an ID with its runtime, and an ID or the start of one.
-var notPod = lazyregexp.New(`^/|://|/.*/|^[0-9a-f]+$`)
+var notPod = regexp.MustCompile(`^/|://|/.*/|^[0-9a-f]+$`)
 
 // isPod returns the pod that the argument names, or nil if it is something else. If it may be the name of a pod, and no pod
 // has it, the error is podname.ErrNotFound.
@@ -164,7 +164,7 @@ func (o *Options) isPod(ctx context.Context, c *client.Client) (*v1.Pod, error) 
 	if _, handle, _ := handleQuery(o.Pod); handle && o.by == "" {
 		return nil, nil //nolint:nilnil // it is not a pod
 	}
-	if form := formOf(o.Pod); o.by != "" || form != "container" && form != "cgroup" || notPod().MatchString(o.Pod) {
+	if form := formOf(o.Pod); o.by != "" || form != "container" && form != "cgroup" || notPod.MatchString(o.Pod) {
 		return nil, nil //nolint:nilnil // it is not a pod
 	}
 	pod, err := o.Find(ctx, c)
@@ -175,7 +175,7 @@ func (o *Options) isPod(ctx context.Context, c *client.Client) (*v1.Pod, error) 
 }
 
 // uid matches the UIDs of the apiserver, and those of static pods.
-var uid = lazyregexp.New(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^[0-9a-f]{32}$`)
+var uid = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$|^[0-9a-f]{32}$`)
 
 // lookupQuery returns the query for an argument.
 func lookupQuery(by, arg string) (client.LookupQuery, error) {
@@ -215,7 +215,7 @@ func formOf(arg string) string {
 		return "pid"
 	case notIP == nil:
 		return "ip"
-	case uid().MatchString(arg):
+	case uid.MatchString(arg):
 		return "uid"
 	case strings.Contains(arg, "/") && !strings.Contains(arg, "://"):
 		return "cgroup"

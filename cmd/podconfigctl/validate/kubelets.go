@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
-	"github.com/podconfigd/podconfigd/internal/socketpath"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 )
@@ -26,7 +24,7 @@ const askTimeout = time.Second
 func askDaemon(ctx context.Context) *v1alpha1.Status {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	c := client.New(cmp.Or(os.Getenv(client.SocketEnv), socketpath.Default()))
+	c := client.New(client.DefaultSocket())
 	defer c.CloseIdleConnections()
 	status, err := c.Status(ctx)
 	if err != nil {

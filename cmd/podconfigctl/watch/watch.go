@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
 	"github.com/podconfigd/podconfigd/internal/command"
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -162,7 +162,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 }
 
 // parameter finds the name of a parameter that the daemon refuses.
-var parameter = lazyregexp.New(`parameter "(\w+)"`)
+var parameter = regexp.MustCompile(`parameter "(\w+)"`)
 
 // asFlags returns an error of the daemon with the names of the flags in place of those of the parameters.
 func asFlags(err error) error {
@@ -170,7 +170,7 @@ func asFlags(err error) error {
 	if !ok || refused.Code != http.StatusBadRequest {
 		return err
 	}
-	text := parameter().ReplaceAllString(err.Error(), "--$1")
+	text := parameter.ReplaceAllString(err.Error(), "--$1")
 	return errors.New(strings.NewReplacer("--fieldSelector", "--field-selector", "--labelSelector", "--selector").Replace(text))
 }
 

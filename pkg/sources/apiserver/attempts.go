@@ -3,13 +3,13 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"regexp"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
@@ -134,11 +134,11 @@ func (a *attempts) show(ctx context.Context, keysAndValues ...any) {
 }
 
 // unstable is the part of an error's text that differs between attempts: ports, and the query of a URL.
-var unstable = lazyregexp.New(`\S+:\d+->|\?[^\s"\\]+`)
+var unstable = regexp.MustCompile(`\S+:\d+->|\?[^\s"\\]+`)
 
 // stable returns the error with a text that does not depend on the attempt.
 func stable(err error) error {
-	if text := unstable().ReplaceAllString(err.Error(), ""); text != err.Error() {
+	if text := unstable.ReplaceAllString(err.Error(), ""); text != err.Error() {
 		return sources.Because(sources.ReasonOf(err), errors.New(text))
 	}
 	return err

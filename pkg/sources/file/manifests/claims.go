@@ -9,8 +9,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 )
 
 // claim is a full name or a UID. Only one pod of the set can have it.
@@ -205,25 +203,25 @@ const extension = `\.(?:ya?ml|json|manifest)`
 
 // copies are the names that look like a copy of another file. A pattern has that file's name in its groups.
 // docs/how-to/manifests.md lists them.
-var copies = []func() *regexp.Regexp{
+var copies = []*regexp.Regexp{
 	// Emacs.
-	lazyregexp.New(`^#(.+)#$`),
+	regexp.MustCompile(`^#(.+)#$`),
 	// Editors.
-	lazyregexp.New(`^(.+)~$`),
+	regexp.MustCompile(`^(.+)~$`),
 	// The commands sed -i.orig, cp, mktemp, rpm, dpkg, pacman and some IDEs.
-	lazyregexp.New(`(?i)^(.+` + extension + `)[^A-Za-z0-9].*$`),
+	regexp.MustCompile(`(?i)^(.+` + extension + `)[^A-Za-z0-9].*$`),
 	// The same, without the extension.
-	lazyregexp.New(`(?i)^(.+)\.(?:` + mark + `|sw[a-p]|part(?:ial)?|cfsaved|aug(?:new|save)|rpm(?:new|save|orig)|(?:dpkg|ucf)-[a-z]+|pac(?:new|save|orig)|apk-new)$`),
+	regexp.MustCompile(`(?i)^(.+)\.(?:` + mark + `|sw[a-p]|part(?:ial)?|cfsaved|aug(?:new|save)|rpm(?:new|save|orig)|(?:dpkg|ucf)-[a-z]+|pac(?:new|save|orig)|apk-new)$`),
 	// People.
-	lazyregexp.New(`(?i)^(?:` + mark + `)(?:[-_. ]of)?[-_. ](.+)$`),
+	regexp.MustCompile(`(?i)^(?:` + mark + `)(?:[-_. ]of)?[-_. ](.+)$`),
 	// People and file managers.
-	lazyregexp.New(`(?i)^(.+?)(?: -)?[-_. ](?:` + mark + `)(?:[-_. ]?[0-9]+)?(` + extension + `)$`),
+	regexp.MustCompile(`(?i)^(.+?)(?: -)?[-_. ](?:` + mark + `)(?:[-_. ]?[0-9]+)?(` + extension + `)$`),
 	// File managers, Dropbox and Syncthing.
-	lazyregexp.New(`(?i)^(.+?)(?: ?\((?:[0-9]+|[^)]*copy[^)]*)\)|[.]sync-conflict-[^.]+)(` + extension + `)?$`),
+	regexp.MustCompile(`(?i)^(.+?)(?: ?\((?:[0-9]+|[^)]*copy[^)]*)\)|[.]sync-conflict-[^.]+)(` + extension + `)?$`),
 	// Backups with a date, or with the seconds of date +%s.
-	lazyregexp.New(`(?i)^(.+?)[-_.](?:20[0-9]{2}(?:(?:[0-9]{4}|[^0-9]).*?)??|[12][0-9]{9})(` + extension + `)?$`),
+	regexp.MustCompile(`(?i)^(.+?)[-_.](?:20[0-9]{2}(?:(?:[0-9]{4}|[^0-9]).*?)??|[12][0-9]{9})(` + extension + `)?$`),
 	// Backups that begin with a date.
-	lazyregexp.New(`^20[0-9]{2}(?:[0-9]{4}|-[0-9]{2}-[0-9]{2})(?:[-_.T][0-9:.-]*[0-9])?[-_ ](.+)$`),
+	regexp.MustCompile(`^20[0-9]{2}(?:[0-9]{4}|-[0-9]{2}-[0-9]{2})(?:[-_.T][0-9:.-]*[0-9])?[-_ ](.+)$`),
 }
 
 // mark is the words that mark a copy.
@@ -234,7 +232,7 @@ func copyOf(name string) (of string) {
 	for again := true; again; {
 		again = false
 		for _, pattern := range copies {
-			if groups := pattern().FindStringSubmatch(name); groups != nil {
+			if groups := pattern.FindStringSubmatch(name); groups != nil {
 				name = strings.Join(groups[1:], "")
 				of, again = name, true
 				break

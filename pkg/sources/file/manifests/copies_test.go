@@ -31,7 +31,7 @@ func TestTheTableOfCopies(t *testing.T) {
 			if name, _ := bare(of); name != "web" {
 				t.Errorf("%s looks like a copy of %q", example, of)
 			}
-			if !pattern().MatchString(example) {
+			if !pattern.MatchString(example) {
 				t.Errorf("%s is in the wrong row", example)
 			}
 			if !strings.Contains(string(text), "`"+example+"`") {

@@ -1,5 +1,4 @@
-// Package loopback protects servers without authentication on loopback addresses from web pages in a browser.
-package loopback
+package socket
 
 import (
 	"fmt"
@@ -9,13 +8,13 @@ import (
 	"strings"
 )
 
-// Name is the host name of the loopback addresses.
-const Name = "localhost"
+// localhost is the host name of the loopback addresses.
+const localhost = "localhost"
 
-// Host reports whether a host, without a port, is a loopback address or Name.
-func Host(host string) bool {
+// isLoopback reports whether a host, without a port, is a loopback address or localhost.
+func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, Name) || err == nil && ip.Unmap().IsLoopback()
+	return strings.EqualFold(host, localhost) || err == nil && ip.Unmap().IsLoopback()
 }
 
 // WebPage returns why a request must be from a web page in a browser; empty if it is not. The host name of a page can resolve
@@ -23,7 +22,7 @@ func Host(host string) bool {
 // of pages with headers.
 func WebPage(r *http.Request) (why string) {
 	host := (&url.URL{Host: r.Host}).Hostname()
-	if r.Host != "" && !Host(host) { // HTTP/1.0 has no host
+	if r.Host != "" && !isLoopback(host) { // HTTP/1.0 has no host
 		return fmt.Sprintf("the host of the request is %q: expected localhost or a loopback address", r.Host)
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {

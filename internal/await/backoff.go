@@ -1,10 +1,4 @@
-// Package retry has the wait after failures that the owner of many things keeps for each of them:
-//
-//	e.backoff.Failed(now, waits, err)
-//	if e.backoff.Waits(now) {
-//		return // try again at e.backoff.Next
-//	}
-package retry
+package await
 
 import (
 	"time"
@@ -13,7 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Backoff is the wait after the failures of one thing. The zero value is no wait.
+// Backoff is the wait after the failures of one thing, for the owner of many. The zero value is no wait.
+//
+//	e.backoff.Failed(now, waits, err)
+//	if e.backoff.Waits(now) {
+//		return // try again at e.backoff.Next
+//	}
 type Backoff struct {
 	// Wait is the length of the wait without its jitter, and Next is its end.
 	Wait time.Duration

@@ -30,7 +30,7 @@ func compare(t *testing.T, data []byte) (converted bool) {
 
 // Manifests as people and kubeadm write them are converted.
 func TestManifests(t *testing.T) {
-	files, err := filepath.Glob("../../examples/manifests/*.yaml")
+	files, err := filepath.Glob("../../../../examples/manifests/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}

@@ -1,10 +1,10 @@
 package logsink
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
-	"github.com/podconfigd/podconfigd/internal/lazyregexp"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -16,7 +16,7 @@ import (
 func oneLine(record []byte) []byte {
 	text, ended := strings.CutSuffix(string(record), "\n")
 	if strings.Contains(text, "=<\n") {
-		text = block().ReplaceAllStringFunc(text, quote)
+		text = block.ReplaceAllStringFunc(text, quote)
 	}
 	text = printable.JSON(text, "")
 	if ended {
@@ -26,7 +26,7 @@ func oneLine(record []byte) []byte {
 }
 
 // block matches a value of several lines as klog writes it: each line begins with a tab.
-var block = lazyregexp.New(`=<\n(\t[^\n]*\n)+ >`)
+var block = regexp.MustCompile(`=<\n(\t[^\n]*\n)+ >`)
 
 func quote(block string) string {
 	lines := strings.TrimSuffix(strings.TrimPrefix(block, "=<\n\t"), "\n >")
