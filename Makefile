@@ -170,6 +170,7 @@ all-race:
 .PHONY: all-programs
 all-programs: components
 	$(go_plain) -v $(ALL_PROGRAMS)
+	$(go_plain) -v ./test/e2e/kubelet # alone: a kubelet ends what runs in cgroups of pods that it does not have
 	PODCONFIGD_TEST_CONTAINERD=containerd-1.7 $(go_plain) -v ./test/e2e/runtime ./pkg/pleg/cri
 	$(go_plain) -v -run '^($(EXHAUSTIVE_TESTS))$$' $(sort $(dir $(EXHAUSTIVE)))
 

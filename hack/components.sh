@@ -3,7 +3,7 @@
 # folder of each. Usage: hack/components.sh [NAME...]
 #
 # The sources come from the Go module proxy, in the versions of test/components/servers,
-# test/components/kubelet* and test/components/containerd*. Only `make conformance` needs the
+# test/components/kubelet* and test/components/containerd*. Only `make test-all` and `make conformance` need the
 # kubelets, and only the long tests need containerd 1.7: they are built if they are named. What
 # follows @ in a name is not part of the name of the binary. debian-containerd is a package from apt-get. It is
 # unpacked and not installed, so it does not run as a service and does not replace another

@@ -44,6 +44,7 @@ var rules = []rule{
 	{"/healthz", "", ofHealth},
 	{"/livez", "", ofHealth},
 	{"/readyz", "", ofHealth},
+	{"/metrics/devices", "", ofPods}, // they name pods
 	{"/metrics", "", ofMetrics},
 	{"/v1alpha1/updates", "", ofPods},
 	{"/api", "", ofPods},

@@ -20,6 +20,8 @@ func TestAttributesOf(t *testing.T) {
 		{"GET", "/livez", "get", "healthz,proxy"},
 		{"GET", "/readyz", "get", "healthz,proxy"},
 		{"GET", "/metrics", "get", "metrics"},
+		{"GET", "/metrics/devices", "get", "pods,proxy"},
+		{"GET", "/metrics/other", "get", "metrics"},
 		{"GET", "/metrics/", "get", "metrics"},
 		{"GET", "/v1alpha1/updates", "get", "pods,proxy"},
 		{"GET", "/v1alpha1/status", "get", "proxy"},

@@ -162,6 +162,7 @@ var canaryPaths = map[string][]string{
 	"/livez":                              {"/livez?verbose"},
 	"/readyz":                             {"/readyz?verbose"},
 	"/metrics":                            {"/metrics"},
+	"/metrics/devices":                    {"/metrics/devices"},
 	"/api":                                {"/api"},
 	"/apis":                               {"/apis"},
 	"/api/":                               {"/api/x"},
@@ -206,7 +207,7 @@ func TestNoAnswerHasACanary(t *testing.T) {
 	full, _ := serveCanaries(t, nil)
 	leaks := 0
 	var all patterns
-	routes.route(&all)
+	routes.route(&all, false)
 	for _, pattern := range all {
 		base := strings.TrimSuffix(pattern, "/{$}")
 		requests := slices.Concat(canaryPaths[pattern], canaryPaths[base])

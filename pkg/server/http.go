@@ -63,7 +63,7 @@ func serving(server *http.Server) conn.Server {
 // something.
 func (s *Server) handler(readOnly bool) http.Handler {
 	mux := http.NewServeMux()
-	s.route(mux)
+	s.route(mux, readOnly)
 	posts, reads := s.rest.Posts(), rest.ReadOnly(mux)
 	return page.Or(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
@@ -81,10 +81,13 @@ func (s *Server) handler(readOnly bool) http.Handler {
 }
 
 // route adds the paths of the requests that change nothing.
-func (s *Server) route(mux respond.Router) {
+func (s *Server) route(mux respond.Router, readOnly bool) {
 	s.rest.Route(mux)
 	s.kubeapi.Route(mux)
 	s.handleMetrics(mux)
+	if !readOnly { // without authentication, metrics have no pods
+		s.rest.RouteDevices(mux)
+	}
 }
 
 // bodyWait is the time for which the server waits for a body that no handler reads.

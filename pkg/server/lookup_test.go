@@ -222,9 +222,9 @@ func TestLookupOfTheClient(t *testing.T) {
 func TestParametersOfLookup(t *testing.T) {
 	d := serveLookup(t, conn.Limits{})
 	for query, want := range map[string]string{
-		"":                                       "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath and self",
-		"podUID=":                                "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath and self",
-		"name=web":                               `unknown parameter "name": expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath, self, startTime, at, wait, pods`,
+		"":                                       "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath, device and self",
+		"podUID=":                                "expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath, device and self",
+		"name=web":                               `unknown parameter "name": expected one of containerID, podUID, podIP, pid, cgroup, cgroupID, netns, mntns, pidns, cgroupns, logPath, device, self, startTime, at, wait, pods`,
 		"podUID=a&podUID=b":                      `parameter "podUID": given 2 times`,
 		"containerID=a&pid=1":                    `parameter "pid": containerID is given too: expected only one of them`,
 		"containerID=../a":                       `parameter "containerID": "../a" is not a container ID: expected`,

@@ -147,7 +147,8 @@ func TestWaysOutByView(t *testing.T) {
 		dir := t.TempDir()
 		s := &sightings{allowed: allowedOf(t, level), seen: make(map[string]map[string]map[string]struct{})}
 		if level >= access.Redacted {
-			s.texts = []string{"file.path", "device"} // of the manifest, in the history, and in lookups
+			// Of the manifest, in the history; in lookups; and of the owner, in metrics.
+			s.texts = []string{"file.path", "device", "metadata.ownerReferences[].name", "metadata.ownerreferences[].kind"}
 		}
 		for _, start := range []string{"first", "restarted"} {
 			t.Run(fmt.Sprint(level, "/", start), func(t *testing.T) {
@@ -210,7 +211,7 @@ func (s *sightings) message(t *testing.T, way string, m proto.Message) string {
 func (w *world) lookAtHTTP(t *testing.T, s *sightings, streams bool) {
 	t.Helper()
 	var all patterns
-	w.server.route(&all)
+	w.server.route(&all, false)
 	for _, pattern := range all {
 		requests := slices.Clone(canaryPaths[pattern]) // one with a slash at the end is the same
 		if pattern == "/v1alpha1/updates" && w.resume != "" {

@@ -21,8 +21,8 @@ import (
 type Kubelet struct {
 	*Process
 	readOnly string
-	// Root is its root directory, and PodsAPI the socket of its Pods API, which 1.37 has.
-	Root, PodsAPI string
+	// Root is its root directory, PodsAPI the socket of its Pods API, which 1.37 has, and PodResources that of its PodResources API.
+	Root, PodsAPI, PodResources string
 }
 
 // Kubelets are the versions of StartKubeletVersion: component names, by minor.
@@ -59,6 +59,7 @@ func StartKubeletVersion(tb testing.TB, r *Runtime, minor, node, manifests strin
 
 	k := &Kubelet{readOnly: FreeAddress(tb), Root: filepath.Join(dir, "root")}
 	k.PodsAPI = filepath.Join(k.Root, "pods-api", "pods-api.sock")
+	k.PodResources = filepath.Join(k.Root, "pod-resources", "kubelet.sock")
 	_, port, _ := net.SplitHostPort(k.readOnly)
 	_, health, _ := net.SplitHostPort(FreeAddress(tb))
 	_, secure, _ := net.SplitHostPort(FreeAddress(tb))

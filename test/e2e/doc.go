@@ -1,5 +1,5 @@
 // Package e2e runs the real binary on a real socket, for the tests in its folders. They are in folders by
-// what they join to the daemon: apiserver, runtime, clients; and daemon for the process itself.
+// what they join to the daemon: apiserver, runtime, kubelet, clients; and daemon for the process itself.
 //
 //	d := e2e.Start(t, testutil.ShortDir(t))
 //	d.Mkdir(t)

@@ -40,6 +40,29 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// promtool checks the rule for the series of GPUs, runs its unit tests, and checks the job on the page.
+func TestDeviceRules(t *testing.T) {
+	t.Parallel()
+	_, after, _ := strings.Cut(testutil.Pages(t)["docs/how-to/device-metrics.md"], "<!-- run by TestDeviceRules -->\n```yaml\n")
+	config, _, _ := strings.Cut(after, "```")
+	dir := testutil.ShortDir(t)
+	rules := filepath.Join(dir, "rules.yaml")
+	config = strings.ReplaceAll(config, "/etc/prometheus/podconfigd-devices.yaml", monitoring(t, "devices.yaml"))
+	for _, path := range []string{"/var/run/secrets/kubernetes.io/serviceaccount/token", "/etc/prometheus/podconfigd-ca.crt"} {
+		config = strings.ReplaceAll(config, path, rules) // promtool wants them to exist
+	}
+	if err := os.WriteFile(rules, []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"check", "rules", "devices.yaml"}, {"test", "rules", "devices_test.yaml"}, {"check", "config", rules}} {
+		cmd := exec.CommandContext(t.Context(), "promtool", args...)
+		cmd.Dir = filepath.Dir(monitoring(t, "devices.yaml"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %q: %v\n%s", args, err, out)
+		}
+	}
+}
+
 // prometheusServer is a running Prometheus.
 type prometheusServer struct{ address string }
 
