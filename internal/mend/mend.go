@@ -7,7 +7,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/printable"
-	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // Manifest says what to do about a manifest that is neither accepted nor ignored.
@@ -50,11 +49,16 @@ func Manifest(m *v1alpha1.Manifest) []string {
 	return []string{"correct " + place, check}
 }
 
+// ReleaseCommand returns the command that releases a held set, unless a newer one removes more pods.
+func ReleaseCommand(source string, removes int) string {
+	return fmt.Sprintf("podconfigctl release %s --removes=%d", source, removes)
+}
+
 // Source says what to do about a degraded source.
 func Source(s *v1alpha1.SourceStatus) []string {
 	switch {
 	case s.Held != nil:
-		return []string{"to apply the set that is held, run " + config.ReleaseCommand(s.Name, s.Held.Removes) + "; otherwise put back what is missing in the source"}
+		return []string{"to apply the set that is held, run " + ReleaseCommand(s.Name, s.Held.Removes) + "; otherwise put back what is missing in the source"}
 	case !s.Degraded:
 		return nil
 	case s.File != nil:

@@ -2,8 +2,8 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/klog/v2"
-
-	"github.com/podconfigd/podconfigd/internal/apistatus"
 )
 
 // maxRemovalLimit is the largest RemovalLimit that is a number.
@@ -85,7 +83,11 @@ type heldSet struct {
 // no pod, or when sets have been within the limit for a minute in which no pod came back: a
 // source may take a removal back step by step. A pod is removed if neither its UID nor its name
 // is in the set, so a changed manifest removes no pod.
-func (c *PodConfig) LimitRemovals(limit RemovalLimit) { c.removalLimit = limit }
+//
+// The log has the result of toRelease, the command that releases a set that removes that many pods; nil for none.
+func (c *PodConfig) LimitRemovals(limit RemovalLimit, toRelease func(source string, removes int) string) {
+	c.removalLimit, c.toRelease = limit, toRelease
+}
 
 // SetRemovalLimit changes the limit while Run runs. A held set that is within the new limit is
 // merged. The error is the cause of the context.
@@ -126,33 +128,46 @@ func (c *PodConfig) Held(source string) (held HeldSet, ok bool) {
 	return h.HeldSet, true
 }
 
-// Release merges the held set of a source. If no set is held, apierrors.IsNotFound reports the error. Since the caller
+// ErrNoSource is the error of Release for a source that does not exist.
+var ErrNoSource = errors.New("there is no such source")
+
+// ErrNotHeld is the error of Release for a source of which no set is held.
+var ErrNotHeld = errors.New("no set of it is held")
+
+// RemovesMoreError is the error of Release for a held set that removes more pods than the caller allows.
+type RemovesMoreError struct {
+	HeldSet
+
+	// Source is the source of the set, and Most how many pods the caller allows.
+	Source string
+	Most   int
+}
+
+// Error says how many pods the held set removes.
+func (e *RemovesMoreError) Error() string {
+	return fmt.Sprintf("releasing source %s: the set that is held now removes %d of %d pods, more than %d", e.Source, e.Removes, e.Pods, e.Most)
+}
+
+// Release merges the held set of a source. If there is none, the error is ErrNoSource or ErrNotHeld. Since the caller
 // looked at the held set, a newer one may have replaced it. So a set that removes more pods than most stays held, and
-// apierrors.IsConflict reports the error; nil means no limit. Otherwise, an error is the cause of the context.
+// the error is a RemovesMoreError; nil means no limit. Otherwise, an error is the cause of the context.
 func (c *PodConfig) Release(ctx context.Context, source string, most *int) error {
 	return c.calls.Do(ctx, func(ctx context.Context) error {
 		held := c.heldSet(source)
 		if held == nil {
-			why := "no set of it is held"
+			why := ErrNotHeld
 			if !slices.Contains(c.Sources(), source) {
-				why = `there is no such source: "podconfigctl status" lists them`
+				why = ErrNoSource
 			}
-			return apistatus.New(http.StatusNotFound, fmt.Sprintf("releasing source %s: %s", source, why))
+			return fmt.Errorf("releasing source %s: %w", source, why)
 		}
 		if most != nil && held.Removes > *most {
-			return apistatus.New(http.StatusConflict, fmt.Sprintf(
-				"releasing source %s: the set that is held now removes %d of %d pods, more than %d: look at what is missing, then run %q",
-				source, held.Removes, held.Pods, *most, ReleaseCommand(source, held.Removes)))
+			return &RemovesMoreError{HeldSet: held.HeldSet, Source: source, Most: *most}
 		}
 		c.setHeld(source, nil)
 		klog.FromContext(ctx).Info("Released a held set", "source", source, "origin", held.set.Origin)
 		return c.merge(ctx, held.released(source))
 	})
-}
-
-// ReleaseCommand returns the command that releases a held set, unless a newer one removes more pods.
-func ReleaseCommand(source string, removes int) string {
-	return fmt.Sprintf("podconfigctl release %s --removes=%d", source, removes)
 }
 
 // setHeld replaces the held set of a source, and returns the previous one. Only Run calls it.
@@ -183,8 +198,11 @@ func (c *PodConfig) hold(ctx context.Context, in sourcedSet) bool {
 	if held {
 		next.Since, next.Until = before.Since, before.Until
 	} else {
-		klog.FromContext(ctx).Info("Holding a set: it would remove too many pods", "source", in.source, "origin", in.set.Origin,
-			"removed", removes, "pods", pods, "limit", c.removalLimit, "toApply", ReleaseCommand(in.source, removes))
+		logger := klog.FromContext(ctx).WithValues("source", in.source, "origin", in.set.Origin, "removed", removes, "pods", pods, "limit", c.removalLimit)
+		if c.toRelease != nil {
+			logger = logger.WithValues("toApply", c.toRelease(in.source, removes))
+		}
+		logger.Info("Holding a set: it would remove too many pods")
 	}
 	switch {
 	case over:

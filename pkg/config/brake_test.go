@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 )
 
@@ -94,7 +93,7 @@ func runBraked(t *testing.T, limit string, restored []*v1.Pod, test func(b *brak
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := &braked{PodConfig: NewPodConfig(), t: t}
-		b.LimitRemovals(limitOf(t, limit))
+		b.LimitRemovals(limitOf(t, limit), func(source string, removes int) string { return fmt.Sprintf("release %s %d", source, removes) })
 		if restored != nil {
 			b.Restore(FileSource, restored)
 		}
@@ -162,7 +161,7 @@ func (b *braked) logged(want ...string) {
 }
 
 const (
-	holding  = `"msg"="Holding a set: it would remove too many pods" "source"="file" "origin"="/m" "removed"=%d "pods"=%d "limit"="50%%" "toApply"="podconfigctl release file --removes=%[1]d"`
+	holding  = `"msg"="Holding a set: it would remove too many pods" "source"="file" "origin"="/m" "removed"=%d "pods"=%d "limit"="50%%" "toApply"="release file %[1]d"`
 	withdrew = `"msg"="No longer holding a set: the source has a set within the limit" "source"="file" "origin"="/m"`
 	released = `"msg"="Released a held set" "source"="file" "origin"="/m"`
 	emptied  = `"msg"="Source removed all of its pods" "source"="file" "origin"="/m" "removed"=%d`
@@ -226,23 +225,24 @@ func TestAHeldSetIsTakenBackInSteps(t *testing.T) {
 
 func TestAHeldSetIsReleased(t *testing.T) {
 	runBraked(t, "50%", nil, func(b *braked) {
-		if err := b.Release(b.t.Context(), FileSource, nil); !apierrors.IsNotFound(err) {
+		if err := b.Release(b.t.Context(), FileSource, nil); !errors.Is(err, ErrNotHeld) {
 			b.t.Errorf("releasing nothing: %v", err)
 		}
 		b.send("a b c d", "ADD a b c d")
-		if err := b.Release(b.t.Context(), FileSource, nil); !apierrors.IsNotFound(err) || err.Error() != "releasing source file: no set of it is held" {
+		if err := b.Release(b.t.Context(), FileSource, nil); !errors.Is(err, ErrNotHeld) || err.Error() != "releasing source file: no set of it is held" {
 			b.t.Errorf("releasing nothing: %v", err)
 		}
 		b.send("x")
 		b.send("y")
 		err := b.Release(b.t.Context(), HTTPSource, nil)
-		if want := `releasing source http: there is no such source: "podconfigctl status" lists them`; !apierrors.IsNotFound(err) || err.Error() != want {
+		if want := "releasing source http: there is no such source"; !errors.Is(err, ErrNoSource) || err.Error() != want {
 			b.t.Errorf("releasing another source: %v", err)
 		}
 		b.expect()
 		// A set that removes more than the one that was looked at stays held.
 		err = b.Release(b.t.Context(), FileSource, new(3))
-		if want := `releasing source file: the set that is held now removes 4 of 4 pods, more than 3: look at what is missing, then run "podconfigctl release file --removes=4"`; !apierrors.IsConflict(err) || err.Error() != want {
+		want := "releasing source file: the set that is held now removes 4 of 4 pods, more than 3"
+		if more, ok := errors.AsType[*RemovesMoreError](err); !ok || more.Removes != 4 || more.Most != 3 || err.Error() != want {
 			b.t.Errorf("releasing at most 3: %v", err)
 		}
 		b.expect()

@@ -2,11 +2,11 @@ package config
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // running runs a PodConfig, and returns its updates in short.
@@ -131,7 +131,7 @@ func TestSetsOfAReplacedSourceAreDropped(t *testing.T) {
 		if _, held := c.Held("file"); held {
 			t.Error("the set is still held")
 		}
-		if err := c.Release(t.Context(), "file", nil); !apierrors.IsNotFound(err) {
+		if err := c.Release(t.Context(), "file", nil); !errors.Is(err, ErrNotHeld) {
 			t.Errorf("releasing the set of the source before: %v", err)
 		}
 		expectUpdates(t, next)

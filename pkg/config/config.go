@@ -26,8 +26,9 @@ type PodConfig struct {
 	updates chan PodUpdate
 	// calls are requests for Run, which owns the storage.
 	calls *calls.Mailbox
-	// removalLimit belongs to Run once it has started.
+	// removalLimit belongs to Run once it has started. toRelease is in LimitRemovals.
 	removalLimit RemovalLimit
+	toRelease    func(source string, removes int) string
 	// metrics are nil for none.
 	metrics *mergeMetrics
 

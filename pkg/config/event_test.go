@@ -17,7 +17,7 @@ func TestEventsTravelWithTheirSets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.LimitRemovals(limit)
+		c.LimitRemovals(limit, nil)
 		sets := c.Channel("file")
 		go func() { _ = c.Run(t.Context()) }()
 		a, b := pod("a", "a"), pod("b", "b")

@@ -9,6 +9,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/mend"
 	"github.com/podconfigd/podconfigd/internal/version"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/daemon/systemd"
@@ -42,7 +43,7 @@ func (d *Daemon) assemble(registry *prometheus.Registry) error {
 	for name, r := range d.state.restored {
 		d.podConfig.Restore(name, r.Pods)
 	}
-	d.podConfig.LimitRemovals(c.removalLimit())
+	d.podConfig.LimitRemovals(c.removalLimit(), mend.ReleaseCommand)
 	d.podConfig.Instrument(registry)
 	if d.runtime, err = newRuntime(c, registry, d.runtimeChanged); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	policy := access.NewPolicy(c.rules())
 	serve := server.Options{
 		Journal: d.journal, Policy: policy, PolicyAfter: d.state.servedRules().others(policy, d.journal.Revision()),
-		Status: d.status, Release: d.podConfig.Release, History: d.state.history(),
+		Status: d.status, Release: d.release, History: d.state.history(),
 		Version: version.Get(), Registerer: registry, Gatherer: registry, Limits: c.limits(),
 	}
 	if d.runtime != nil {
@@ -104,7 +105,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	d.parts = append(d.parts, d.apiserverParts(registry)...)
 	d.parts = append(d.parts, resolveOwners...)
 	d.parts = append(d.parts, listDevices...)
-	serve.Resync = d.loop.Resync
+	serve.Resync = d.resync
 	serve.Live, serve.Ready = d.live(), d.ready()
 	d.server = server.New(serve)
 	if c.NotifyServiceManager {

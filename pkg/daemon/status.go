@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/mend"
 	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/server"
@@ -135,7 +136,7 @@ func showHeld(status *v1alpha1.SourceStatus, held config.HeldSet) {
 		until = " until " + held.Until.Local().Format(time.TimeOnly)
 	}
 	reason := fmt.Sprintf("a set that would remove %d of %d pods is held%s; to apply it, run %q",
-		held.Removes, held.Pods, until, config.ReleaseCommand(status.Name, held.Removes))
+		held.Removes, held.Pods, until, mend.ReleaseCommand(status.Name, held.Removes))
 	if status.LastError != "" {
 		reason += "; " + status.LastError
 	}

@@ -38,7 +38,7 @@ func TestTheFirstSetIsHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		registry := prometheus.NewRegistry()
-		d.podConfig.LimitRemovals(limit)
+		d.podConfig.LimitRemovals(limit, nil)
 		d.podConfig.Restore("file", pods)
 		registerHeld((&runner{registry: registry}).metricsOf("file"), d.podConfig, "file")
 		sets := d.podConfig.Channel("file")
@@ -61,7 +61,7 @@ podconfigd_held_removals{source="file"} 2
 `)); err != nil {
 			t.Error(err)
 		}
-		if err := d.podConfig.Release(t.Context(), "file", nil); err != nil {
+		if err := d.release(t.Context(), "file", nil); err != nil {
 			t.Error(err)
 		}
 		if status := d.status().Sources[0]; status.Held != nil || status.Degraded {

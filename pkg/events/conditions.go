@@ -13,7 +13,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/mend"
-	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // The reasons of the events.
@@ -87,7 +86,7 @@ func conditionsOf(sources []v1alpha1.SourceStatus, now time.Time) (all []conditi
 		}
 		if s.Held != nil {
 			all = append(all, warning(subject{kind: removalHeld, source: s.Name}, ReasonRemovalHeld,
-				"a set that would remove %d of %d pods is held; to apply it, run %q", s.Held.Removes, s.Held.Pods, config.ReleaseCommand(s.Name, s.Held.Removes)))
+				"a set that would remove %d of %d pods is held; to apply it, run %q", s.Held.Removes, s.Held.Pods, mend.ReleaseCommand(s.Name, s.Held.Removes)))
 		}
 	}
 	for i := range sources {

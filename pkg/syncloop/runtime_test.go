@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -62,10 +60,10 @@ func TestResync(t *testing.T) {
 		resync := func(want time.Duration) {
 			t.Helper()
 			err := h.loop.Resync(t.Context(), "default", "a")
-			seconds, delay := apierrors.SuggestsClientDelay(err)
+			soon, ok := errors.AsType[*TooSoonError](err)
 			switch {
 			case want == 0 && err != nil,
-				want > 0 && (!apierrors.IsTooManyRequests(err) || !delay || seconds != int(math.Ceil(want.Seconds())) || !strings.HasSuffix(err.Error(), fmt.Sprintf(" try again in %v", want))):
+				want > 0 && (!ok || soon.Wait != want || !strings.HasSuffix(err.Error(), fmt.Sprintf(" try again in %v", want))):
 				t.Errorf("resync: %v, want to wait for %v", err, want)
 			}
 		}
@@ -85,7 +83,7 @@ func TestResync(t *testing.T) {
 		pass(resyncs.Cap + 1) // after a pause, the wait starts again
 		resync(0)
 		resync(resyncs.Duration)
-		if err := h.loop.Resync(t.Context(), "default", "b"); !apierrors.IsNotFound(err) || err.Error() != "resyncing pod default/b: no such pod" {
+		if err := h.loop.Resync(t.Context(), "default", "b"); !errors.Is(err, ErrNoPod) || err.Error() != "resyncing pod default/b: no such pod" {
 			t.Errorf("a pod that is not there: %v", err)
 		}
 		pass(3 * resyncs.Duration)

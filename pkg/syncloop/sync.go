@@ -2,19 +2,16 @@ package syncloop
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"net/http"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
-	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/internal/await"
 )
 
@@ -83,10 +80,23 @@ var resyncs = wait.Backoff{Duration: time.Second, Cap: time.Minute}
 // over reports whether the next wait is the first one again.
 func over(b *await.Backoff, now time.Time) bool { return now.Sub(b.Next) > b.Wait }
 
-// Resync sends a SYNC for the pods with the name at once, as if they were due. If there is no such pod,
-// apierrors.IsNotFound reports the error. If the pod is requested too often, apierrors.IsTooManyRequests reports it, and
-// apierrors.SuggestsClientDelay returns the seconds until the next request can succeed. Otherwise, an error is the
-// cause of the context.
+// ErrNoPod is the error of Resync for a name that no pod has.
+var ErrNoPod = errors.New("no such pod")
+
+// TooSoonError is the error of Resync for a pod that is requested too often.
+type TooSoonError struct {
+	// Wait is the time until the next request can succeed.
+	Wait time.Duration
+	pod  types.NamespacedName
+}
+
+// Error says when to try again.
+func (e *TooSoonError) Error() string {
+	return fmt.Sprintf("resyncing pod %v: too many requests for this pod; try again in %v", e.pod, e.Wait.Round(time.Millisecond))
+}
+
+// Resync sends a SYNC for the pods with the name at once, as if they were due. If there is no such pod, the error is
+// ErrNoPod. If the pod is requested too often, it is a TooSoonError. Otherwise, an error is the cause of the context.
 func (l *Loop) Resync(ctx context.Context, namespace, name string) error {
 	return l.calls.Do(ctx, func(ctx context.Context) error {
 		l.metrics.iterations.WithLabelValues("resync").Inc()
@@ -95,18 +105,14 @@ func (l *Loop) Resync(ctx context.Context, namespace, name string) error {
 }
 
 func (l *Loop) resync(ctx context.Context, namespace, name string) error {
-	what := fmt.Sprintf("resyncing pod %s/%s", namespace, name)
 	pods := l.pods.named(namespace, name)
 	if len(pods) == 0 {
-		return apistatus.New(http.StatusNotFound, what+": no such pod")
+		return fmt.Errorf("resyncing pod %s/%s: %w", namespace, name, ErrNoPod)
 	}
 	now := time.Now()
 	for _, pod := range pods {
 		if b := l.backoff[pod.UID]; b != nil && b.Waits(now) {
-			left := b.Next.Sub(now)
-			return apierrors.NewTooManyRequests(
-				fmt.Sprintf("%s: too many requests for this pod; try again in %v", what, left.Round(time.Millisecond)),
-				int(math.Ceil(left.Seconds())))
+			return &TooSoonError{Wait: b.Next.Sub(now), pod: types.NamespacedName{Namespace: namespace, Name: name}}
 		}
 	}
 	for _, pod := range pods {
