@@ -48,6 +48,13 @@ func (w *world) copies(t *testing.T, minor string, ignored bool) {
 		w.flags = []string{"--ignore-manifests", "*.backup"}
 	}
 	w.start(t)
+	testutil.Eventually(t, func() error { // until then, UIDs can change
+		status, err := w.client.Status(t.Context())
+		if err == nil && (status.Kubelet.Rules != minor || status.Kubelet.Source == "base") {
+			err = fmt.Errorf("podconfigd has not seen that kubelet %s runs: %+v", minor, status.Kubelet)
+		}
+		return err
+	})
 	w.sameOnlyUID(t)
 	first := w.theirUID(t)
 
