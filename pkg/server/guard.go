@@ -11,16 +11,17 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/auth"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/page"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+	"github.com/podconfigd/podconfigd/pkg/server/rpc"
 )
 
 // Auth authenticates and authorizes requests; see [auth.Auth].
@@ -202,14 +203,6 @@ func (g *guard) log(r *http.Request, reason, subject string, err error) {
 		"reason", reason, "address", r.RemoteAddr, "method", conn.Cut(r.Method), "path", conn.Cut(r.URL.Path), "err", err)
 }
 
-// callCodes has the code of gRPC for each status of HTTP with which a request is refused.
-var callCodes = map[int]codes.Code{
-	http.StatusUnauthorized:       codes.Unauthenticated,
-	http.StatusForbidden:          codes.PermissionDenied,
-	http.StatusTooManyRequests:    codes.ResourceExhausted,
-	http.StatusServiceUnavailable: codes.Unavailable,
-}
-
 // deny answers a request, or a call of gRPC.
 func deny(w http.ResponseWriter, r *http.Request, status int, message string) {
 	if !isGRPC(r) {
@@ -217,7 +210,7 @@ func deny(w http.ResponseWriter, r *http.Request, status int, message string) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/grpc")
-	w.Header().Set("Grpc-Status", strconv.Itoa(int(callCodes[status])))
+	w.Header().Set("Grpc-Status", strconv.Itoa(int(rpc.Code(apistatus.New(status, message)))))
 	w.Header().Set("Grpc-Message", strings.ReplaceAll(url.QueryEscape(message), "+", " "))
 	w.WriteHeader(http.StatusOK) // without a body, the header is all of the answer
 }

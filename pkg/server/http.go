@@ -135,7 +135,7 @@ func refuser(handle func(respond.Router)) *http.Server {
 	mux := http.NewServeMux()
 	handle(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		respond.Status(w, respond.TooMany(conn.From(r.Context()).Refusal()))
+		respond.Failure(w, conn.From(r.Context()).Refusal())
 	})
 	server := &http.Server{Handler: mux, ReadTimeout: conn.HeaderTimeout, WriteTimeout: conn.HeaderTimeout}
 	server.SetKeepAlivesEnabled(false)

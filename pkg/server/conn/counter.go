@@ -2,12 +2,17 @@ package conn
 
 import (
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
+
+	"github.com/podconfigd/podconfigd/internal/apistatus"
 )
 
 // Counter limits one kind of resource, in total and by peer. If each is 0, a peer has no limit.
@@ -81,25 +86,32 @@ func (c *Counter) InUse() int {
 func (c *Counter) full(p Peer) error {
 	switch {
 	case p.known && c.each > 0 && c.peers[p] >= c.each:
-		return fmt.Errorf("too many %s: %v has %d, and no more are allowed to one", c.what, p, c.each)
+		return tooMany("too many %s: %v has %d, and no more are allowed to one", c.what, p, c.each)
 	case c.total >= c.all:
-		return fmt.Errorf("too many %s: there are %d, and no more are allowed in all", c.what, c.all)
+		return tooMany("too many %s: there are %d, and no more are allowed in all", c.what, c.all)
 	case !p.process():
 		return nil
 	case p.trusted():
 		if most := trustedPart(c.all); c.trusted >= most {
-			return fmt.Errorf("too many %s: root and the user of podconfigd have %d, and the rest is for other users", c.what, most)
+			return tooMany("too many %s: root and the user of podconfigd have %d, and the rest is for other users", c.what, most)
 		}
 		return nil
 	}
 	most, has := commonPart(c.all), c.users[p.uid]
 	if c.common >= most {
-		return fmt.Errorf("too many %s: the users have %d, and the rest is for root and the user of podconfigd", c.what, most)
+		return tooMany("too many %s: the users have %d, and the rest is for root and the user of podconfigd", c.what, most)
 	}
 	if left := most - (c.common - has); has >= left-left/2 {
-		return fmt.Errorf("too many %s: user %d has %d, and a user gets at most half of what other users leave", c.what, p.uid, has)
+		return tooMany("too many %s: user %d has %d, and a user gets at most half of what other users leave", c.what, p.uid, has)
 	}
 	return nil
+}
+
+// tooMany is the error of a request beyond a limit: it has the status of one that can be repeated in a second.
+func tooMany(format string, args ...any) error {
+	status := apistatus.Status(http.StatusTooManyRequests, fmt.Sprintf(format, args...))
+	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	return &apierrors.StatusError{ErrStatus: *status}
 }
 
 // add counts n more for the peer.

@@ -225,7 +225,7 @@ func (l *Limiter) Listed(handle http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		release, refusal := l.List(r.Context())
 		if refusal != nil {
-			respond.Status(w, respond.TooMany(refusal))
+			respond.Failure(w, refusal)
 			return
 		}
 		defer release()

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podconfigd/podconfigd/internal/apistatus"
@@ -108,12 +107,7 @@ func (a *API) scopeOf(w http.ResponseWriter, r *http.Request) *view.Scope {
 	if err == nil {
 		return scope
 	}
-	status := apistatus.Status(http.StatusServiceUnavailable, err.Error())
-	if apierrors.IsForbidden(err) {
-		status = apistatus.Status(http.StatusForbidden, err.Error())
-		status.Details = &metav1.StatusDetails{Kind: "pods"}
-	}
-	respond.Status(w, status)
+	respond.Failure(w, err)
 	return nil
 }
 

@@ -135,7 +135,7 @@ func (a *API) one(w http.ResponseWriter, r *http.Request, opts *options) {
 	if len(data) > largeObject {
 		release, refusal := a.Limits.List(r.Context())
 		if refusal != nil {
-			respond.Status(w, respond.TooMany(refusal))
+			respond.Failure(w, refusal)
 			return
 		}
 		defer release()

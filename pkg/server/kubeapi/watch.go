@@ -30,7 +30,7 @@ const endWait = 10 * time.Second
 func (a *API) watch(w http.ResponseWriter, r *http.Request, o *options) {
 	release, refusal := a.Limits.Subscribe(r)
 	if refusal != nil {
-		respond.Status(w, respond.TooMany(refusal))
+		respond.Failure(w, refusal)
 		return
 	}
 	defer release()

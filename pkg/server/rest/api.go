@@ -4,15 +4,12 @@
 package rest
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
@@ -34,7 +31,7 @@ func (a *API) Route(mux respond.Router) {
 	mux.HandleFunc("/v1alpha1/status", a.Limits.Listed(a.status))
 	mux.HandleFunc("/v1alpha1/runtime", a.listed(a.containerRuntime))
 	mux.HandleFunc("/v1alpha1/history", a.listed(a.history))
-	mux.HandleFunc("/v1alpha1/lookup", a.scoped(a.lookup))
+	mux.HandleFunc("/v1alpha1/lookup", a.lookup)
 	mux.HandleFunc("/pods", a.listed(a.pods))
 	mux.HandleFunc("/pods/{$}", a.listed(a.pods))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, a.version) })
@@ -71,7 +68,7 @@ func (a *API) scoped(handle func(http.ResponseWriter, *http.Request, *view.Scope
 	return func(w http.ResponseWriter, r *http.Request) {
 		scope, err := a.Scope(r.Context())
 		if err != nil {
-			answerError(w, err)
+			respond.Failure(w, err)
 			return
 		}
 		handle(w, r, scope)
@@ -100,24 +97,11 @@ func post(do func(*http.Request) error) http.HandlerFunc {
 			return
 		}
 		if err := do(r); err != nil {
-			answerError(w, err)
+			respond.Failure(w, err)
 			return
 		}
 		respond.JSON(w, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: http.StatusOK})
 	}
-}
-
-// answerError answers with the code and the reason of an error. An error without a status means that the
-// daemon can't answer now.
-func answerError(w http.ResponseWriter, err error) {
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	}
-	status := apistatus.Status(http.StatusServiceUnavailable, err.Error())
-	if known, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		status.Code, status.Reason = known.ErrStatus.Code, known.ErrStatus.Reason
-	}
-	respond.Status(w, status)
 }
 
 func (a *API) postResync(r *http.Request) error {

@@ -32,7 +32,7 @@ func (a *API) pods(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 	}
 	state, err := scope.State(query.Selector, query.Fields)
 	if err != nil {
-		answerError(w, err)
+		respond.Failure(w, err)
 		return
 	}
 	respond.Restored(w, state.Bookmark.AllRestored())
@@ -66,14 +66,14 @@ func (a *API) containerRuntime(w http.ResponseWriter, _ *http.Request, scope *vi
 	}
 	runtime := a.RuntimePods(scope)
 	if err := scope.Err(); err != nil {
-		answerError(w, err)
+		respond.Failure(w, err)
 		return
 	}
 	respond.JSON(w, runtime)
 }
 
 // lookup answers which pod an ID, an IP, a process or a cgroup belongs to.
-func (a *API) lookup(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
+func (a *API) lookup(w http.ResponseWriter, r *http.Request) {
 	query, err := params.ParseLookup(r.URL.RawQuery)
 	if err != nil {
 		respond.BadRequest(w, err)
@@ -82,9 +82,9 @@ func (a *API) lookup(w http.ResponseWriter, r *http.Request, scope *view.Scope) 
 	if query.Wait > 0 {
 		respond.Within(w, query.Wait+a.Limits.ListTimeout)
 	}
-	release, err := a.Admit(r.Context(), query)
+	scope, release, err := a.Admit(r.Context(), query)
 	if err != nil {
-		answerError(w, err)
+		respond.Failure(w, err)
 		return
 	}
 	defer release()
@@ -93,7 +93,7 @@ func (a *API) lookup(w http.ResponseWriter, r *http.Request, scope *view.Scope) 
 		if r.Context().Err() != nil {
 			err = backend.ErrStopping
 		}
-		answerError(w, err)
+		respond.Failure(w, err)
 		return
 	}
 	respond.JSON(w, answer)

@@ -25,7 +25,7 @@ func (a *API) updates(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 	}
 	release, refusal := a.Limits.Subscribe(r)
 	if refusal != nil {
-		respond.Status(w, respond.TooMany(refusal))
+		respond.Failure(w, refusal)
 		return
 	}
 	defer release()

@@ -65,12 +65,14 @@ func (s *Services) enter(method string) grpc.UnaryServerInterceptor {
 	}
 	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		ofAll := method == v1alpha1.PodConfig_Status_FullMethodName // everybody gets the status
-		if sees, err := s.SeesPods(ctx); !ofAll && (err != nil || !sees) {
-			return handle(ctx, request) // refuses the client
+		if !ofAll {
+			if _, err := s.Scope(ctx); err != nil {
+				return nil, callError(err)
+			}
 		}
 		release, refusal := s.Limits.List(ctx)
 		if refusal != nil {
-			return nil, status.Error(codes.ResourceExhausted, refusal.Error())
+			return nil, callError(refusal)
 		}
 		callFrom(ctx).defers(release)
 		if ofAll {

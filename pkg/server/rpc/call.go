@@ -46,7 +46,7 @@ func (s *Services) openCall(ctx context.Context, info *tap.Info) (context.Contex
 	if c := conn.From(ctx); c != nil {
 		c.RefuseCall()
 	}
-	return ctx, status.Error(codes.ResourceExhausted, refusal.Error())
+	return ctx, callError(refusal)
 }
 
 // call is a call of any service.
@@ -167,7 +167,7 @@ func (c *call) subscribe() error {
 	}
 	release, refusal := c.services.Limits.Subscriber(c.ctx)
 	if refusal != nil {
-		return status.Error(codes.ResourceExhausted, refusal.Error())
+		return callError(refusal)
 	}
 	c.defers(release)
 	return nil
@@ -179,6 +179,7 @@ var callCodes = map[metav1.StatusReason]codes.Code{
 	metav1.StatusReasonBadRequest:      codes.InvalidArgument,
 	metav1.StatusReasonNotFound:        codes.NotFound,
 	metav1.StatusReasonForbidden:       codes.PermissionDenied,
+	metav1.StatusReasonUnauthorized:    codes.Unauthenticated,
 	metav1.StatusReasonConflict:        codes.FailedPrecondition,
 	metav1.StatusReasonTooManyRequests: codes.ResourceExhausted,
 	apistatus.NotImplemented:           codes.Unimplemented,
@@ -189,11 +190,15 @@ func callError(err error) error {
 	if err == nil {
 		return nil
 	}
-	code, ok := callCodes[apierrors.ReasonForError(err)]
-	if !ok {
-		code = codes.Unavailable
+	return status.Error(Code(err), err.Error())
+}
+
+// Code returns the code of gRPC for an error that may have a status.
+func Code(err error) codes.Code {
+	if code, ok := callCodes[apierrors.ReasonForError(err)]; ok {
+		return code
 	}
-	return status.Error(code, err.Error())
+	return codes.Unavailable
 }
 
 // invalid returns the gRPC error for a request that is invalid.

@@ -27,20 +27,12 @@ func (a *podConfigAPI) Lookup(ctx context.Context, request *v1alpha1.LookupReque
 	if err != nil {
 		return nil, invalid(err)
 	}
-	scope, release, err := a.admit(ctx, query)
+	scope, release, err := a.services.Admit(ctx, query)
 	if err != nil {
-		return nil, err
+		return nil, callError(err)
 	}
 	callFrom(ctx).defers(release)
 	return a.lookup(ctx, scope, query)
-}
-
-// admit applies the access rules to a query, and then the limits. Its errors have a code.
-func (a *podConfigAPI) admit(ctx context.Context, query *lookup.Query) (scope *view.Scope, release func(), err error) {
-	if scope, err = a.services.Scope(ctx); err == nil {
-		release, err = a.services.Admit(ctx, query)
-	}
-	return scope, release, callError(err)
 }
 
 // lookup answers a query. Its errors have a code.
@@ -102,10 +94,10 @@ func (s *lookupStream) take(ctx context.Context, request *v1alpha1.LookupStreamR
 		s.send(ctx, request.GetId(), nil, invalid(err), false)
 		return
 	}
-	scope, release, err := s.api.admit(ctx, query)
+	scope, release, err := s.api.services.Admit(ctx, query)
 	switch {
 	case err != nil:
-		s.send(ctx, request.GetId(), nil, err, false)
+		s.send(ctx, request.GetId(), nil, callError(err), false)
 	case query.Wait > 0:
 		s.waiting.Go(func() { s.answer(ctx, request.GetId(), scope, query, release) })
 	default:

@@ -97,7 +97,7 @@ func (s *Services) Refuser() *grpc.Server {
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: conn.RefusalTime, MaxConnectionAgeGrace: conn.RefusalTime}),
 		grpc.InTapHandle(func(ctx context.Context, _ *tap.Info) (context.Context, error) { return withConn(ctx), nil }),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-			return status.Error(codes.ResourceExhausted, conn.From(stream.Context()).Refusal().Error())
+			return callError(conn.From(stream.Context()).Refusal())
 		}),
 	)
 	s.register(g, &healthpb.Health_ServiceDesc, s.health)

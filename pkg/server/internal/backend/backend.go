@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -22,7 +21,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
-	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
 
 // Backend is what the handlers of all protocols share. Status, Runtime, Lookup, History, Resync and
@@ -73,40 +71,6 @@ var ErrNoLookup = errors.New("this server answers no lookups")
 // ErrStopping is the answer to a request that the end of the server interrupts.
 var ErrStopping = errors.New("podconfigd is stopping")
 
-// Admit counts a query that waits or requests pods against the limits. It sets the process of the client in a query for the client. The caller calls release after the
-// answer. The error has a status, or is ErrNoLookup.
-func (b *Backend) Admit(ctx context.Context, query *lookup.Query) (release func(), err error) {
-	if b.Lookup == nil {
-		return nil, ErrNoLookup
-	}
-	if query.Self {
-		if err := ofClient(ctx, query); err != nil {
-			return nil, err
-		}
-	}
-	var taken []func()
-	release = func() {
-		for _, giveBack := range taken {
-			giveBack()
-		}
-	}
-	for _, c := range []struct {
-		counts bool
-		take   func(context.Context) (func(), error)
-	}{{query.Wait > 0, b.Limits.Wait}, {query.Pods, b.Limits.List}} {
-		if !c.counts {
-			continue
-		}
-		giveBack, refusal := c.take(ctx)
-		if refusal != nil {
-			release()
-			return nil, &apierrors.StatusError{ErrStatus: *respond.TooMany(refusal)}
-		}
-		taken = append(taken, giveBack)
-	}
-	return release, nil
-}
-
 // Find answers a query that is admitted. Its errors are those of lookup.Lookup.Find.
 func (b *Backend) Find(ctx context.Context, scope *view.Scope, query *lookup.Query) (*v1alpha1.Lookup, error) {
 	answer, err := b.Lookup.Find(ctx, scope, query)
@@ -117,19 +81,6 @@ func (b *Backend) Find(ctx context.Context, scope *view.Scope, query *lookup.Que
 		scope.AddMetadata(answer, query.NamespaceLabels, query.NodeLabels)
 	}
 	return answer, err
-}
-
-// ofClient sets the process of the client in a query for the client.
-func ofClient(ctx context.Context, query *lookup.Query) error {
-	pid, connected, ok := conn.Process(ctx)
-	switch {
-	case !ok:
-		return apistatus.New(http.StatusBadRequest, "looking up the client: its process is not known over TCP: ask on the unix socket")
-	case pid == 0:
-		return apistatus.New(http.StatusNotImplemented, "looking up the client: it is outside of podconfigd's PID namespace: run podconfigd in that of the host")
-	}
-	query.Client, query.Connected = pid, connected
-	return nil
 }
 
 // Limits of Lines.

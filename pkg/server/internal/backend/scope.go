@@ -13,12 +13,19 @@ import (
 	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
 
-// Handlers have no access to the journal. They get pods only from a view.Scope, which has the pods that
-// the client may see, in the form that it may see.
+// Requests of all protocols are admitted here, in this order:
+//
+//  1. Scope applies the access rules. It counts and logs a refusal. Handlers have no access to the journal. They get pods only
+//     from a view.Scope, which has the pods that the client may see, in the form that it may see.
+//  2. Limits gives a place: for a list, a stream or a wait. A client that sees nothing takes none.
+//
+// The errors of both have a status, of which respond makes an answer and rpc the code of a call. Which address a client comes
+// from, and whether it is authenticated, is decided before: see packages conn and server.
 
 // anyScope returns what the client of the request sees, which can be nothing. If it returns an error, it
 // is not known what the client may see, and the scope shows nothing.
@@ -34,12 +41,6 @@ func (b *Backend) anyScope(ctx context.Context) (*view.Scope, error) {
 func (b *Backend) statusScope(ctx context.Context) *view.Scope {
 	scope, _ := b.anyScope(ctx)
 	return scope
-}
-
-// SeesPods reports whether the client of the request sees any pod.
-func (b *Backend) SeesPods(ctx context.Context) (bool, error) {
-	scope, err := b.anyScope(ctx)
-	return !scope.Grant().Nothing(), err
 }
 
 // Scope returns what the client of the request sees. If that is nothing, the error is Forbidden of
@@ -68,6 +69,48 @@ func (b *Backend) deny(ctx context.Context, scope *view.Scope, what, why string)
 			"subject", who, "gids", slices.Concat([]uint32{}, subject.GIDs), "groups", slices.Concat([]string{}, subject.Groups), "request", what, "reason", why)
 	}
 	return apistatus.New(http.StatusForbidden, fmt.Sprintf("%s may not %s: %s", who, what, why))
+}
+
+// Admit is Scope for a lookup, and then counts one that waits or requests pods against the limits. It sets the process of the client
+// in a query for the client. The caller calls release after the answer. The error has a status, or is ErrNoLookup.
+func (b *Backend) Admit(ctx context.Context, query *lookup.Query) (scope *view.Scope, release func(), err error) {
+	if scope, err = b.Scope(ctx); err != nil {
+		return nil, nil, err
+	}
+	if b.Lookup == nil {
+		return nil, nil, ErrNoLookup
+	}
+	if query.Self {
+		if err := ofClient(ctx, query); err != nil {
+			return nil, nil, err
+		}
+	}
+	waited, listed := func() {}, func() {}
+	if query.Wait > 0 {
+		if waited, err = b.Limits.Wait(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if query.Pods {
+		if listed, err = b.Limits.List(ctx); err != nil {
+			waited()
+			return nil, nil, err
+		}
+	}
+	return scope, func() { listed(); waited() }, nil
+}
+
+// ofClient sets the process of the client in a query for the client.
+func ofClient(ctx context.Context, query *lookup.Query) error {
+	pid, connected, ok := conn.Process(ctx)
+	switch {
+	case !ok:
+		return apistatus.New(http.StatusBadRequest, "looking up the client: its process is not known over TCP: ask on the unix socket")
+	case pid == 0:
+		return apistatus.New(http.StatusNotImplemented, "looking up the client: it is outside of podconfigd's PID namespace: run podconfigd in that of the host")
+	}
+	query.Client, query.Connected = pid, connected
+	return nil
 }
 
 // ResyncPod sends a SYNC for one pod to its subscribers. It returns an error of Options.Resync.

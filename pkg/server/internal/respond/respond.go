@@ -4,12 +4,15 @@ package respond
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -47,11 +50,13 @@ func Status(w http.ResponseWriter, status *metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status) // fails only if the client has gone
 }
 
-// TooMany returns the status of a request beyond a limit.
-func TooMany(refusal error) *metav1.Status {
-	status := apistatus.Status(http.StatusTooManyRequests, refusal.Error())
-	status.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-	return status
+// Failure answers with the status of an error. An error without a status means that the daemon can't answer now.
+func Failure(w http.ResponseWriter, err error) {
+	status := apistatus.Status(http.StatusServiceUnavailable, err.Error())
+	if known, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		status.Code, status.Reason, status.Details = known.ErrStatus.Code, known.ErrStatus.Reason, known.ErrStatus.Details
+	}
+	Status(w, status)
 }
 
 // BadRequest answers that the request is invalid.
