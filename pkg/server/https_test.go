@@ -45,8 +45,8 @@ func TestHTTPSWithHTTP1AndHTTP2(t *testing.T) {
 				{"POST", "/v1alpha1/release?source=file", "pods", 403, "verb=create"},
 				{"DELETE", "/api/v1/namespaces/default/pods/a", "all", 405, "podconfigd is read-only"},
 				{"GET", "/nothing", "all", 404, "there is nothing"},
-				{"GET", "/page/app.js", "", 200, "follow(apply, connection)"}, // the page's files have nothing of the node
-				{"GET", "/page/app.js", "wrong", 200, "follow(apply, connection)"},
+				{"GET", "/page/app.js", "", 200, "follow(apply, connection"}, // the page's files have nothing of the node
+				{"GET", "/page/app.js", "wrong", 200, "follow(apply, connection"},
 				{"GET", "/page/nothing.js", "", 401, "Unauthorized"},
 				{"GET", "/", "", 401, "Unauthorized"}, // no browser
 				{"POST", "/page/app.js", "", 401, "Unauthorized"},

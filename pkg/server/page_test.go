@@ -23,7 +23,7 @@ func TestThePageOnTheReadOnlyAddress(t *testing.T) {
 		want                        string
 	}{
 		{"/", browserAccept, "", "", 200, "<!doctype html>"},
-		{"/page/app.js", "*/*", "Sec-Fetch-Site", "same-origin", 200, "follow(apply, connection)"},
+		{"/page/app.js", "*/*", "Sec-Fetch-Site", "same-origin", 200, "follow(apply, connection"},
 		{"/", "*/*", "", "", 404, "there is nothing at /;"},
 		{"/", browserAccept, "Sec-Fetch-Site", "cross-site", 403, "requests of web pages are not served"},
 		{"/page/app.js", "*/*", "Sec-Fetch-Site", "same-site", 403, "requests of web pages are not served"},
