@@ -23,7 +23,7 @@ var deviceInfo = prometheus.NewDesc("podconfigd_device_info",
 func (a *API) RouteDevices(mux respond.Router) {
 	mux.HandleFunc("/metrics/devices", a.listed(func(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
 		if a.Lookup == nil {
-			answerError(w, backend.ErrNoLookup)
+			respond.Failure(w, backend.ErrNoLookup)
 			return
 		}
 		registry := prometheus.NewRegistry()

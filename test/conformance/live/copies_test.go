@@ -50,7 +50,7 @@ func (w *world) copies(t *testing.T, minor string, ignored bool) {
 	w.start(t)
 	testutil.Eventually(t, func() error { // until then, UIDs can change
 		status, err := w.client.Status(t.Context())
-		if err == nil && (status.Kubelet.Rules != minor || status.Kubelet.Source == "base") {
+		if err == nil && status.Kubelet.Rules != minor {
 			err = fmt.Errorf("podconfigd has not seen that kubelet %s runs: %+v", minor, status.Kubelet)
 		}
 		return err
