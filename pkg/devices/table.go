@@ -50,30 +50,9 @@ func (t *Table) All() iter.Seq2[types.UID, []v1alpha1.ContainerResources] {
 	}
 }
 
-// Named returns the resource and the name of each device of a container. For a device of a claim, these are its driver, and its pool
-// and its name in it.
-func Named(r *v1alpha1.ContainerResources) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for _, d := range r.Devices {
-			for _, id := range d.IDs {
-				if !yield(d.Resource, id) {
-					return
-				}
-			}
-		}
-		for _, claim := range r.DynamicResources {
-			for _, d := range claim.Devices {
-				if !yield(d.Driver, d.Pool+"/"+d.Device) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // Has reports whether a container has a device: RESOURCE:ID, or DRIVER:POOL/DEVICE for a device of a claim.
 func Has(r *v1alpha1.ContainerResources, device string) bool {
-	for resource, id := range Named(r) {
+	for resource, id := range r.Named() {
 		if rest, ok := strings.CutPrefix(device, resource); ok && rest == ":"+id {
 			return true
 		}

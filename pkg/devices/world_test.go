@@ -164,7 +164,7 @@ func (w *world) expect(want string) {
 	for uid, resources := range w.lister.Table().All() {
 		for _, r := range resources {
 			row := fmt.Sprint(uid, " ", r.Container)
-			for _, id := range Named(&r) {
+			for _, id := range r.Named() {
 				row += " " + id
 			}
 			all = append(all, row)

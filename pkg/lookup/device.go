@@ -91,7 +91,7 @@ func (l *Lookup) Devices(scope *view.Scope) *v1alpha1.Lookup {
 	}
 	for uid, resources := range l.devices().All() {
 		for i := range resources {
-			for range devices.Named(&resources[i]) {
+			for range resources[i].Named() {
 				l.findHolder(new(Query), uid, resources[i].Container, f)
 				break
 			}

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // ContainerResources are the resources that the kubelet assigned to a container for its exclusive use, or for a
 // share of it, as the kubelet says.
@@ -16,6 +19,27 @@ type ContainerResources struct {
 	Memory []MemoryBlock `json:"memory,omitempty"`
 	// DynamicResources are the claims of the container with their devices.
 	DynamicResources []ClaimedDevices `json:"dynamicResources,omitempty"`
+}
+
+// Named returns the resource and the name of each device of a container. For a device of a claim, these are its driver, and its pool
+// and its name in it.
+func (r *ContainerResources) Named() iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, d := range r.Devices {
+			for _, id := range d.IDs {
+				if !yield(d.Resource, id) {
+					return
+				}
+			}
+		}
+		for _, claim := range r.DynamicResources {
+			for _, d := range claim.Devices {
+				if !yield(d.Driver, d.Pool+"/"+d.Device) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Devices are devices of one resource.

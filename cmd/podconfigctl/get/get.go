@@ -17,8 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/objectprint"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
@@ -30,10 +32,10 @@ import (
 
 // Options are the flags of get pods.
 type Options struct {
-	output, namespace, selector, fieldSelector, ownedBy string
-	mirrorPods, all, noHeaders, showLabels, managed     bool
-	watch, watchOnly, watchEvents, ignoreNotFound       bool
-	labelColumns                                        []string
+	output, namespace, selector, fieldSelector, ownedBy      string
+	mirrorPods, all, noHeaders, showLabels, managed, devices bool
+	watch, watchOnly, watchEvents, ignoreNotFound            bool
+	labelColumns                                             []string
 	// args are the arguments, and names what they stand for.
 	args  []string
 	names []wanted
@@ -77,6 +79,9 @@ printed too: use --output-watch-events to distinguish it.`,
   # List one pod with its UID and images
   podconfigctl get pods web-node1 -o wide
 
+  # List the pods with their devices
+  podconfigctl get pods --devices
+
   # List the images of the pods with a label
   podconfigctl get pods -l app=web -o jsonpath='{.items[*].spec.containers[*].image}'
 
@@ -107,6 +112,7 @@ printed too: use --output-watch-events to distinguish it.`,
 	f.BoolVar(&o.showLabels, "show-labels", false, "Add the labels as the last column of the table.")
 	f.StringSliceVarP(&o.labelColumns, "label-columns", "L", nil, "Comma-separated list of labels to add as columns of the table.")
 	f.BoolVar(&o.managed, "show-managed-fields", false, "Keep managedFields in JSON and YAML. Requires --keep-managed-fields of the daemon.")
+	f.BoolVar(&o.devices, "devices", false, "Add the devices that the kubelet assigned to the containers of each pod, as a column, or in JSON and YAML as resources beside metadata. Requires --pod-resources-socket of the daemon.")
 	f.BoolVar(&o.ignoreNotFound, "ignore-not-found", false, "If a pod of a NAME does not exist, do not fail.")
 	flags.CompletePods(pods, 0)
 	command.CompleteFlag(pods, "output", append([]string{"wide"}, objectprint.Formats...)...)
@@ -129,7 +135,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	table := o.output == "" || o.output == "wide"
 	var printer printers.ResourcePrinter
 	if table {
-		p := podPrinter{delegate: printers.NewTablePrinter(printers.PrintOptions{
+		p := podPrinter{devices: o.devices, delegate: printers.NewTablePrinter(printers.PrintOptions{
 			NoHeaders: o.noHeaders, WithNamespace: o.namespace == "", Wide: o.output == "wide", ShowLabels: o.showLabels, ColumnLabels: o.labelColumns,
 		})}
 		if status, err := c.Status(ctx); o.output == "wide" && err == nil && status.Owners != nil {
@@ -138,6 +144,9 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 		printer = p
 	} else if printer, err = objectprint.New(o.output, objectprint.Options{ShowManagedFields: o.managed, Terminal: cli.IsTerminal(out)}); err != nil {
 		return fmt.Errorf("--output: %w", err)
+	}
+	if o.devices {
+		printer = devicePrinter{printer, func(uid types.UID) ([]v1alpha1.ContainerResources, error) { return resourcesOf(ctx, c, uid) }}
 	}
 	if o.watch || o.watchOnly {
 		return newPodWatch(o, c, printer, selects, out, streams.ErrOut).run(ctx)

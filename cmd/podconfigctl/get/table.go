@@ -19,10 +19,12 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// podPrinter prints pods as rows of a table. owner returns the owner of a pod; nil for a table without owners.
+// podPrinter prints pods as rows of a table. owner returns the owner of a pod; nil for a table without owners. With devices, the pods
+// are those of a devicePrinter.
 type podPrinter struct {
 	delegate printers.ResourcePrinter
 	owner    func(*v1.Pod) string
+	devices  bool
 }
 
 // PrintObj prints a pod, a list of pods, or an event of a watch.
@@ -34,6 +36,9 @@ func (p podPrinter) PrintObj(obj runtime.Object, out io.Writer) error {
 	table := &metav1.Table{ColumnDefinitions: columns()}
 	if p.owner != nil {
 		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: "Owner", Type: "string", Priority: 1})
+	}
+	if p.devices {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: "Devices", Type: "string"})
 	}
 	owners := make(map[types.UID]string) // by the UID of the controller
 	add := func(item runtime.Object) error {
@@ -55,6 +60,13 @@ func (p podPrinter) PrintObj(obj runtime.Object, out io.Writer) error {
 				owners[key] = cli.Cell(p.owner(pod))
 			}
 			row = append(row, owners[key])
+		}
+		if p.devices {
+			devices, err := devicesOf(object)
+			if err != nil {
+				return err
+			}
+			row = append(row, devices)
 		}
 		table.Rows = append(table.Rows, metav1.TableRow{Cells: row, Object: runtime.RawExtension{Object: object}})
 		return nil

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/devices"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
@@ -46,7 +45,7 @@ func (c deviceCollector) Collect(metrics chan<- prometheus.Metric) {
 			if r.Container != p.Container.Name {
 				continue
 			}
-			for resource, device := range devices.Named(r) {
+			for resource, device := range r.Named() {
 				labels := [7]string{resource, device, p.Namespace, p.Name, p.UID, r.Container, topOf(p.Owners)}
 				if !seen[labels] {
 					seen[labels] = true

@@ -218,12 +218,13 @@ func (n *node) free(t *testing.T, device string) {
 // shown checks what podconfigctl shows of a device of the pod train.
 func (n *node) shown(t *testing.T, device string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), e2e.Ctl, "lookup", "--socket", n.Socket, "device:"+resource+":"+device).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "NAMESPACE POD CONTAINER STATE SOURCE default train-node1 main running file"
-	if got := strings.Join(strings.Fields(string(out)), " "); got != want {
-		t.Errorf("got %s, want %s", got, want)
+	for args, want := range map[string]string{
+		"lookup device:" + resource + ":" + device:                               "NAMESPACE POD CONTAINER STATE SOURCE default train-node1 main running file",
+		"get pods train --devices -o jsonpath={.resources[0].devices[0].ids[0]}": device,
+	} {
+		out, err := exec.CommandContext(t.Context(), e2e.Ctl, append(strings.Fields(args), "--socket", n.Socket)...).Output()
+		if got := strings.Join(strings.Fields(string(out)), " "); err != nil || got != want {
+			t.Errorf("%s: got %s, %v, want %s", args, got, err, want)
+		}
 	}
 }
