@@ -19,6 +19,25 @@ const updatesBuffer = 50
 
 // PodConfig merges the sets of several sources into one sequence of updates.
 //
+//	Channel("file") --> listener --+
+//	Channel("http") --> listener --+--> Run: hold, merge, send --> Updates
+//	Channel("api")  --> listener --+     ^
+//	                                     |
+//	Release, AddSource, RemoveSource, ---+
+//	SetRemovalLimit, DropSets
+//
+// For each set that a source sends on its [PodConfig.Channel]:
+//  1. The listener of the source passes the set to Run, with the name of the source.
+//  2. If the set would remove too many pods, Run holds it, by the rules of [PodConfig.LimitRemovals].
+//  3. Otherwise, the storage compares the set with the last one of the source, and stores the differences.
+//  4. Run sends an update for each operation on [PodConfig.Updates]. It merges nothing else until all are in the channel.
+//
+// A held set goes on with step 3 when [PodConfig.Release] is called, or when it is due.
+//
+// To change sources or the limit while Run runs:
+//  1. The caller puts a function into the mailbox, and waits.
+//  2. Run calls it between two sets. So only the goroutine of Run uses the storage.
+//
 // kubelet: pkg/kubelet/config/config.go PodConfig.
 type PodConfig struct {
 	mux     *mux

@@ -50,6 +50,36 @@ type Options struct {
 
 // Journal is the ordered sequence of updates, and the state that results from them. It is
 // safe for concurrent use.
+//
+//	Append, RecordEvent, PutNode, ...
+//	               |
+//	            intake      revisions, and the next table
+//	               |
+//	             set -----> Store, if there is one
+//	               |          |
+//	               | <--------+  when it is stored
+//	            /     \
+//	       table       ring    the present state, and the newest sets
+//	         |           |
+//	Snapshot, ByUID    After
+//
+// To write, for example with [Journal.Append], [Journal.RecordEvent] or [Journal.PutNode]:
+//  1. Make the versions of the pods, before the lock if it is an event.
+//  2. Lock the intake. All writers do that, so the order of sets is the order of revisions.
+//  3. Give the revisions, and write the next table. Readers do not see it yet.
+//  4. commit: give the set to the store, which calls show when the set is stored. Without a store, call show at once.
+//  5. show: replace the table, push the set into the ring, remove old sets from the ring, and wake the subscribers that wait.
+//
+// To read the present state, for example with [Journal.Snapshot], [Journal.ByUID] or [Journal.Objects]:
+//  1. Take the pointer to the table.
+//  2. Read the table without a lock. It never changes.
+//
+// To follow the updates:
+//  1. Call [Journal.Subscribe], so that the operations that the subscriber requests are recorded.
+//  2. Begin with a [Journal.Snapshot] and its revision, or with an earlier revision for which [Journal.Resumable] returns nil.
+//  3. Read the next sets with [Journal.After].
+//  4. If there are no more, wait until Reading.Changed is closed.
+//  5. If the error is a [CompactedError], the ring no longer has the revision: begin again with a snapshot.
 type Journal struct {
 	maxUpdates int
 	maxBytes   int64

@@ -65,6 +65,20 @@ type Options struct {
 }
 
 // Server serves the journal.
+//
+//	listener --> Splitter --+--> net/http --> rest, kubeapi --+
+//	                        |                                 +--> Backend --> Gate --> Journal
+//	                        +--> gRPC -------> rpc -----------+
+//
+// For each connection to a socket of [Server.Run], [Server.RunSocket] or [Server.RunPodsAPI]:
+//  1. The [conn.Splitter] accepts it, counts it with the limits of its address, and finds its protocol.
+//  2. net/http or gRPC serves it, and finds the handler of each request in package rest, kubeapi or rpc.
+//  3. The handler converts the parameters, and takes a place: the limits count lists, streams, and lookups that wait.
+//  4. The backend asks the [view.Gate] for what the client may see by the access rules: a [view.Scope].
+//  5. The handler reads from the scope, and writes frames, objects or messages until the client or the server ends.
+//
+// A connection beyond the limits goes to a server that only refuses requests. [Server.RunHTTPS] serves both protocols on
+// net/http, after it has checked the credentials. [Server.RunReadOnly] and [Server.RunMetrics] serve a part of the paths.
 type Server struct {
 	opts    Options
 	gate    *view.Gate

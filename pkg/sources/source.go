@@ -15,6 +15,15 @@ import (
 // Source reads the pods of one place. Its constructor only allocates. Run is called at
 // most once.
 //
+// In the life of a source:
+//  1. The constructor gets what was [Restored].
+//  2. Run sends the first set when it is known.
+//  3. Run sends a set at each change of the pods. Status is read at any time.
+//  4. The context ends, and Run returns.
+//  5. If the source is a [Predecessor], its successor gets the last set.
+//
+// These rules apply:
+//
 //   - Run sends the full set of pods on sets: first as soon as the set is known, even if it is
 //     empty, then each time it changes. Until the first set, neither the source nor the node is
 //     ready.

@@ -55,6 +55,19 @@ type Options struct {
 // Source reads the pods of a directory or file. Its state belongs to the goroutine of
 // follow, except for stuck and last.
 //
+//	inotify, relist --> Follower --> manifests.Set --> SourceSet
+//	                    (which        (a verdict and    (all pods)
+//	                    names)        a pod of each)
+//
+// For each change:
+//  1. The [follow.Follower] reports names whose files may have changed, or lists the path.
+//  2. The [manifests.Set] examines these files, and reads and decodes those that differ. The board gets their verdicts. A file
+//     that is bad now keeps its pod.
+//  3. If the pods changed, keep stores the set for Last.
+//  4. send sends the set. The first set waits until the path and its files can be read.
+//
+// If the path can't be read, the source is degraded and sends nothing. But a path that never existed gives an empty set.
+//
 // kubelet: pkg/kubelet/config/file.go.
 type Source struct {
 	name     string
