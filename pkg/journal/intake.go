@@ -105,7 +105,11 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 			if prepared[i] != nil {
 				next = prepared[i][k]
 			}
-			in.take(set, update, k, object, next)
+			if u.Op == config.OWNERS {
+				in.own(set, update, k, next)
+			} else {
+				in.take(set, update, k, object, next)
+			}
 		}
 		update.Revision = in.head
 		set.Updates = append(set.Updates, update)
@@ -142,9 +146,8 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 	switch {
 	case u.Op == config.REMOVE && before == nil: // the merge removes only what it added
 		pod = NewPod(u.Source, object).At(in.head)
-	case u.Op == config.REMOVE, before != nil && before.Merged == object && u.Op != config.OWNERS && (!u.Op.IsConfig() || before.Status == pod.Status):
+	case u.Op == config.REMOVE, before != nil && before.Merged == object && (!u.Op.IsConfig() || before.Status == pod.Status):
 		pod = before
-	case u.Op == config.OWNERS:
 	default:
 		if pod.Revision = in.head; u.Op.IsConfig() && in.owners != nil {
 			pod.Owners = in.owners(pod)
@@ -153,14 +156,6 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 	u.Pods[n], u.Before[n] = pod, before
 	u.Mirrors = u.Mirrors || config.IsMirrorPod(object) || (before != nil && config.IsMirrorPod(before.Object))
 	present := before
-	if u.Op == config.OWNERS && pod != before {
-		if change, first := in.names.own(before, pod, in.head); first {
-			set.Names = append(set.Names, change)
-		}
-		in.uids.replace(before, pod)
-		set.size += int64(before.size) * encodedFactor
-		return
-	}
 	if u.Op.IsConfig() {
 		if present = pod; u.Op == config.REMOVE {
 			present = nil
@@ -176,6 +171,20 @@ func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod
 	if pod != before && pod != present {
 		set.size += int64(pod.size) * memoryFactor
 	}
+}
+
+// own replaces the version of a pod by the same version with other owners, or leaves it.
+func (in *intake) own(set *Set, u *Update, n int, pod *Pod) {
+	before := in.uids.find(u.Source, pod.Object.UID)
+	u.Pods[n], u.Before[n], u.Mirrors = pod, before, u.Mirrors || config.IsMirrorPod(pod.Object)
+	if pod == before {
+		return
+	}
+	if change, first := in.names.own(before, pod, in.head); first {
+		set.Names = append(set.Names, change)
+	}
+	in.uids.replace(before, pod)
+	set.size += int64(before.size) * encodedFactor
 }
 
 // seen records the first update of a source. It is never a REMOVE: another update follows

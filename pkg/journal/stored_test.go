@@ -6,6 +6,9 @@ import (
 	"syscall"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/store"
@@ -28,6 +31,35 @@ func TestASetIsVisibleOnceItIsStored(t *testing.T) {
 	d.settle(t)
 	if d.ByUID("a") == nil {
 		t.Error("the set is not visible after it was stored")
+	}
+}
+
+// Owners are not stored. A change of them changes no revision of a pod, also after a restart. A subscriber that selects by them can't
+// resume from before it.
+func TestOwnersAreNotStored(t *testing.T) {
+	opts := store.Options{Dir: t.TempDir()}
+	d := startDurable(t, opts)
+	journaltest.AppendSet(d, journaltest.Update(config.ADD, "a", "b"))
+	d.settle(t)
+	revision := d.ByName(types.NamespacedName{Namespace: "default", Name: "a"}).Revision
+	for _, owner := range []string{"web", "db", "db"} {
+		d.SetOwners(func(*journal.Pod) []v1alpha1.Owner { return []v1alpha1.Owner{{Kind: "Deployment", Name: owner}} })
+		d.settle(t)
+		if p := d.ByName(types.NamespacedName{Namespace: "default", Name: "a"}); p.Revision != revision || len(p.Owners) != 1 || p.Owners[0].Name != owner {
+			t.Errorf("revision %d, want %d, owners %v", p.Revision, revision, p.Owners)
+		}
+	}
+	instance, last := d.Instance(), d.Revision()
+	d.stop()
+	d = startDurable(t, opts)
+	if p := d.ByName(types.NamespacedName{Namespace: "default", Name: "a"}); p.Revision != revision || p.Owners != nil {
+		t.Errorf("after a restart: revision %d, want %d, owners %v", p.Revision, revision, p.Owners)
+	}
+	if err := d.Resumable(instance, last, nil); err != nil {
+		t.Error(err)
+	}
+	if d.Resumable(instance, last, journal.Operations{config.OWNERS: true}) == nil {
+		t.Error("a subscriber that needs the owners of before resumes")
 	}
 }
 
