@@ -31,6 +31,7 @@ var (
 	buildPodconfigd     = program(".", "./cmd/podconfigd")
 	buildKubeletSource  = program("test/bench", "./kubelet-source")
 	buildLineSubscriber = program("test/bench", "./line-subscriber")
+	buildOwnerAgent     = program("test/bench", "./owner-agent")
 )
 
 func program(module, pkg string) func() (string, error) {
