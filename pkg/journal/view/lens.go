@@ -2,10 +2,12 @@ package view
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/internal/podowner"
@@ -123,7 +125,11 @@ func (l *lens) changeIn(u *journal.Update, n int) (was, is *journal.Pod) {
 	case config.REMOVE:
 		return l.change(u.Before[n], nil)
 	case config.OWNERS: // no change of the pod
-		return l.see(u.Before[n]), l.see(u.Pods[n])
+		was, is = l.see(u.Before[n]), l.see(u.Pods[n])
+		if was != nil && is != nil && u.Before[n] != u.Pods[n] && slices.EqualFunc(was.Owners, is.Owners, v1alpha1.Owner.Equal) {
+			return nil, nil // the subscriber may not see the owners
+		}
+		return was, is
 	}
 	return l.change(u.Before[n], u.Pods[n])
 }

@@ -1,13 +1,16 @@
 package view
 
 import (
+	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/internal/podowner"
+	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -79,6 +82,33 @@ func TestOwners(t *testing.T) {
 	frames := late.drain()
 	if last := frames[len(frames)-1]; last.Op != config.RECONCILE || len(last.Pods) != 1 || last.Pods[0].Object.Name != "b" {
 		t.Errorf("after a start: got %s", show(j, frames))
+	}
+}
+
+// A subscriber that may not see the owner references of a pod gets nothing when its owner changes, and can't select by it.
+func TestHiddenOwners(t *testing.T) {
+	name := "web"
+	j := newJournal(journal.Options{})
+	j.SetOwners(func(*journal.Pod) []v1alpha1.Owner { return []v1alpha1.Owner{{Kind: "Deployment", Name: name}} })
+	add := update(config.ADD, "a=1", "b=2")
+	for _, p := range add.Pods {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-1", Controller: new(true)}}
+	}
+	appendSet(j, add)
+	g := j.gate(rule(t, access.Metadata, "image=1"), rule(t, access.Redacted, "image=2"))
+	owners := j.through(t, g, StreamOptions{Owners: true})
+	selected := j.through(t, g, StreamOptions{Options: Options{Selector: Selector{Owner: mustOwner("deployment/web")}}})
+	for c, want := range map[*testCursor]string{owners: "- ADD a=1 b=2", selected: "- ADD b=2"} {
+		if frames := c.drain(); showFrame(j, frames[0]) != want {
+			t.Errorf("got %s, want %s", show(j, frames), want)
+		}
+	}
+	name = "db"
+	j.RecordOwners()
+	for c, want := range map[*testCursor]string{owners: "RECONCILE b=2", selected: "REMOVE b=2"} {
+		if frames := c.drain(); !strings.HasSuffix(show(j, frames), want) || len(frames) != 1 {
+			t.Errorf("after the change: got %s, want %s", show(j, frames), want)
+		}
 	}
 }
 
