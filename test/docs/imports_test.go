@@ -104,7 +104,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"cmd/podconfigctl/resync":      {"cmd/podconfigctl/cli", "internal/command", "pkg/client"},
 		"cmd/podconfigctl/status":      {"cmd/podconfigctl/cli", "cmd/podconfigctl/story", "internal/command", "internal/mend", "api/stream/v1alpha1", "pkg/client"},
 		"cmd/podconfigctl/story":       {"cmd/podconfigctl/podname", "internal/mend", "api/stream/v1alpha1", "internal/podtable", "internal/similar", "pkg/client", "pkg/config"},
-		"cmd/podconfigctl/top":         {"cmd/podconfigctl/cli", "cmd/podconfigctl/status", "cmd/podconfigctl/story", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "internal/podtable", "pkg/client", "pkg/config", "internal/mend"},
+		"cmd/podconfigctl/top":         {"cmd/podconfigctl/cli", "cmd/podconfigctl/status", "cmd/podconfigctl/story", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "internal/podowner", "internal/podtable", "pkg/client", "pkg/config", "internal/mend"},
 		"cmd/podconfigctl/validate":    {"cmd/podconfigctl/cli", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "pkg/client", "pkg/config", "pkg/daemon", "pkg/manifest", "pkg/sources/file"},
 		"cmd/podconfigctl/watch":       {"cmd/podconfigctl/cli", "cmd/podconfigctl/podname", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "pkg/client"},
 	}

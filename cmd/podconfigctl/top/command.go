@@ -25,6 +25,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/internal/command"
+	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -73,6 +74,9 @@ colors if the environment variable NO_COLOR is set.`,
 			if _, err := labels.Parse(config.Stream.LabelSelector); err != nil {
 				return fmt.Errorf("--selector: %w", err)
 			}
+			if _, err := podowner.Parse(config.Stream.Owner); err != nil {
+				return fmt.Errorf("--owner: %w", err)
+			}
 			if err := checkTerminal(); err != nil {
 				return err
 			}
@@ -90,6 +94,7 @@ colors if the environment variable NO_COLOR is set.`,
 	f := cmd.Flags()
 	f.StringVarP(&config.Stream.Namespace, "namespace", "n", "", "Show pods and updates of one namespace.")
 	f.StringVarP(&config.Stream.LabelSelector, "selector", "l", "", "Show pods and updates by label, for example app=web.")
+	f.StringVar(&config.Stream.Owner, "owner", "", cli.OwnerHelp)
 	flags.CompleteNamespace(cmd)
 	return cmd
 }
