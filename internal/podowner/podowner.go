@@ -17,14 +17,15 @@ type Selector struct {
 }
 
 // Parse parses KIND/NAME, as in deployment/checkout, or KIND.GROUP/NAME, as in deployment.apps/checkout. The kind may have any case.
-// The empty text selects all pods.
+// The kind file has a path: file//etc/kubernetes/manifests/web.yaml. The empty text selects all pods.
 func Parse(text string) (Selector, error) {
 	if text == "" {
 		return Selector{}, nil
 	}
 	kind, name, _ := strings.Cut(text, "/")
 	kind, group, grouped := strings.Cut(strings.ToLower(kind), ".")
-	if kind == "" || name == "" || strings.Contains(name, "/") || grouped && group == "" {
+	path := !grouped && strings.EqualFold(kind, v1alpha1.FileKind)
+	if kind == "" || name == "" || strings.Contains(name, "/") && !path || grouped && group == "" {
 		return Selector{}, fmt.Errorf("%q is not an owner: expected KIND/NAME or KIND.GROUP/NAME, for example deployment/web", text)
 	}
 	return Selector{kind, group, name, !grouped}, nil

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"weak"
 
@@ -95,12 +96,17 @@ func (p *Pod) name() types.NamespacedName {
 func (p *Pod) uid() types.UID { return p.Object.UID }
 
 // Derive returns a form of the pod: compute makes its object from that of the pod. Each form is
-// made once for each key, and has the revision and the source of the pod.
-func (p *Pod) Derive(key any, compute func(*v1.Pod) *v1.Pod) *Pod {
+// made once for each key, and has the revision and the source of the pod, and with file also its manifest file.
+func (p *Pod) Derive(key any, file bool, compute func(*v1.Pod) *v1.Pod) *Pod {
 	form, _ := Once(p.Memo, key, func() (*Pod, error) { // it never fails
 		form := p.form(nil, compute)
 		if len(form.Object.OwnerReferences) == 0 && len(p.Object.OwnerReferences) > 0 {
 			form.Owners = nil
+		}
+		if file {
+			form.File = p.File
+		} else {
+			form.Owners = slices.DeleteFunc(slices.Clone(form.Owners), v1alpha1.Owner.IsFile)
 		}
 		return form, nil
 	})

@@ -96,10 +96,13 @@ func (o *owner) before(other *owner) bool {
 }
 
 // Of returns the owners of a pod that are known now, from its controller to the top. The pod can be a form that leaves out its
-// owner references: then it has none. The owner of a static pod is its node. The labels are shared and read-only.
+// owner references: then it has none. The owners of a static pod are its manifest file, if it has one, and its node. The labels are shared and read-only.
 func (r *Resolver) Of(pod *journal.Pod) (chain []v1alpha1.Owner) {
 	if config.SourceKind(pod.Source) != config.ApiserverSource {
-		return []v1alpha1.Owner{r.nodeOf(pod.Object)}
+		if pod.File != nil {
+			chain = append(chain, v1alpha1.Owner{Kind: v1alpha1.FileKind, Name: pod.File.Path})
+		}
+		return append(chain, r.nodeOf(pod.Object))
 	}
 	next := controllerOf(pod.Object, pod.Object.Namespace)
 	r.mu.Lock()

@@ -59,12 +59,15 @@ func TestNoRequest(t *testing.T) {
 		w.add("", "bare")
 		w.add("v1 Node node1", "mirror")
 		static := newPod("static", "apps/v1 ReplicaSet web-1") // static pods have no owner references in a kubelet
-		w.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{static}})
+		w.journal.Append(config.PodUpdate{
+			Op: config.ADD, Source: "file", Pods: []*v1.Pod{static, newPod("url", "")}, Files: []*config.File{{Path: "/m/a.yaml"}, nil},
+		})
 		w.expectRequests(w.pass(time.Minute))
 		w.expect("bare", "")
 		w.expect("mirror", "node/node1")
-		w.expect("static", "node/node1")
-		want := []v1alpha1.Owner{{APIVersion: "v1", Kind: "Node", Name: "node1", UID: "node-uid"}}
+		w.expect("static", "file//m/a.yaml node/node1")
+		w.expect("url", "node/node1")
+		want := []v1alpha1.Owner{{Kind: "File", Name: "/m/a.yaml"}, {APIVersion: "v1", Kind: "Node", Name: "node1", UID: "node-uid"}}
 		if diff := cmp.Diff(want, w.resolver.Of(w.journal.ByUID("static"))); diff != "" {
 			t.Error(diff)
 		}

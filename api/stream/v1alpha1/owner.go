@@ -15,6 +15,12 @@ type Owner struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
+// FileKind is the kind of the owner of a static pod that is its manifest file: it has a path as its name, and neither apiVersion nor UID.
+const FileKind = "File"
+
+// IsFile reports whether the owner is a manifest file.
+func (o Owner) IsFile() bool { return o.Kind == FileKind && o.APIVersion == "" }
+
 // Equal reports whether two owners are the same, with the same labels.
 func (o Owner) Equal(other Owner) bool {
 	return o.APIVersion == other.APIVersion && o.Kind == other.Kind && o.Name == other.Name && o.UID == other.UID && maps.Equal(o.Labels, other.Labels)

@@ -65,7 +65,7 @@ func shown(g *access.Grant, p *journal.Pod) *journal.Pod {
 	case access.Full:
 		return p
 	}
-	return p.Derive(form, form.Apply)
+	return p.Derive(form, form.Level() > access.Metadata, form.Apply)
 }
 
 // filter returns the pods that the subscriber gets.

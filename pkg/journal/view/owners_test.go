@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,4 +128,44 @@ func mustOwner(text string) podowner.Selector {
 		panic(err)
 	}
 	return s
+}
+
+// The manifest file of a static pod is for who may see paths, and a subscriber selects by it.
+func TestTheFileIsAnOwner(t *testing.T) {
+	const path = "/etc/kubernetes/manifests/web.yaml"
+	for level, want := range map[access.Level][]string{
+		access.Metadata: {"Node"}, access.Redacted: {v1alpha1.FileKind, "Node"}, access.Full: {v1alpha1.FileKind, "Node"},
+	} {
+		j := newJournal(journal.Options{})
+		j.SetOwners(func(p *journal.Pod) (owners []v1alpha1.Owner) {
+			if p.File != nil {
+				owners = append(owners, v1alpha1.Owner{Kind: v1alpha1.FileKind, Name: p.File.Path})
+			}
+			return append(owners, v1alpha1.Owner{APIVersion: "v1", Kind: "Node", Name: "node1"})
+		})
+		u := update(config.ADD, "web=seen")
+		u.Files = []*config.File{{Path: path}}
+		j.Append(u)
+		gate := j.gate(rule(t, level, "image=seen"))
+		seen := func(text string) (kinds []string) {
+			owner, err := podowner.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range j.through(t, gate, StreamOptions{Owners: true, Options: Options{Selector: Selector{Owner: owner}}}).drain() {
+				for _, owners := range f.OwnersOfPods() {
+					for _, o := range owners {
+						kinds = append(kinds, o.Kind)
+					}
+				}
+			}
+			return kinds
+		}
+		if got := seen(""); !slices.Equal(got, want) {
+			t.Errorf("%v: got %q, want %q", level, got, want)
+		}
+		if got := seen("file/" + path); len(got) > 0 != (len(want) > 1) {
+			t.Errorf("%v: selected by the file: got %q", level, got)
+		}
+	}
 }

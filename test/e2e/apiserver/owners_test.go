@@ -42,11 +42,14 @@ func ownersOfPods(t *testing.T, c *cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	chains["static-owners"] = []v1alpha1.Owner{{APIVersion: "v1", Kind: "Node", Name: "owners", UID: string(node.UID)}}
 
 	kubeconfig, state := c.kubeconfig(t), filepath.Join(testutil.ShortDir(t), "state")
 	args := []string{"--kubeconfig", kubeconfig, "--hostname-override", "owners", "--owners", "--state-dir", state}
 	d := c.daemon(t, "owners", kubeconfig, args...)
+	chains["static-owners"] = []v1alpha1.Owner{
+		{Kind: v1alpha1.FileKind, Name: filepath.Join(d.Dir, "manifests", "static.yaml")},
+		{APIVersion: "v1", Kind: "Node", Name: "owners", UID: string(node.UID)},
+	}
 	streamHasOwners(t, d, chains)
 	for name, chain := range chains {
 		testutil.Eventually(t, func() error { return hasOwners(t, d, name, chain) })
@@ -84,7 +87,7 @@ func ownersOfPods(t *testing.T, c *cluster) {
 	}, args...)
 	for name, chain := range chains {
 		if name == "static-owners" {
-			chain[0].UID = "" // the Node is not known
+			chain[1].UID = "" // the Node is not known
 		}
 		testutil.Eventually(t, func() error { return hasOwners(t, d, name, chain) })
 	}
