@@ -158,6 +158,9 @@ func (t *Table) bySource() []*Pod {
 		lists[at] = append(lists[at], r.Pod)
 		return true
 	})
+	if len(lists) == 1 {
+		return lists[0]
+	}
 	slices.SortFunc(lists, func(a, b []*Pod) int { return cmp.Compare(a[0].Source, b[0].Source) })
 	return slices.Concat(lists...)
 }

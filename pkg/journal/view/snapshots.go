@@ -66,8 +66,10 @@ func (v *snapshots) set(set *journal.Set) []*Frame {
 	revision := v.revision(set)
 	if revision != nil && v.ops[config.SET] {
 		frames = pieces(frameOf(revision), batch{op: config.SET, pods: v.lens.filter(set.Pods()), always: true})
-		for _, f := range frames {
-			f.Restored = anyRestored(f.Pods, set.Bookmark)
+		if len(set.Bookmark.AllRestored()) > 0 {
+			for _, f := range frames {
+				f.Restored = anyRestored(f.Pods, set.Bookmark)
+			}
 		}
 	}
 	for _, u := range set.Updates {
