@@ -85,7 +85,7 @@ func Parse(paths []string) (*Mask, error) {
 		if covered(kept, path) {
 			continue // a shorter path has it
 		}
-		if err := m.root.add(podType, path, "", steps); err != nil {
+		if err := m.root.addPath(podType, path, "", steps); err != nil {
 			return nil, err
 		}
 		kept = append(kept, path)
@@ -142,8 +142,8 @@ func split(path string) (steps []step, err error) {
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
-// add adds a path. before is the part of the path that leads to the type.
-func (n *node) add(typ reflect.Type, path, before string, steps []step) error {
+// addPath adds a path. before is the part of the path that leads to the type.
+func (n *node) addPath(typ reflect.Type, path, before string, steps []step) error {
 	for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
 		typ = typ.Elem()
 	}
@@ -180,7 +180,7 @@ func (n *node) add(typ reflect.Type, path, before string, steps []step) error {
 		i = len(n.fields)
 		n.fields = append(n.fields, field{index: found.Index, name: s.name, always: !found.Omits, node: new(node)})
 	}
-	return n.fields[i].node.add(found.Type, path, join(before, s.name), steps[1:])
+	return n.fields[i].node.addPath(found.Type, path, join(before, s.name), steps[1:])
 }
 
 func nameOf(before string) string {

@@ -164,8 +164,8 @@ func mergedBy(n *yaml.Node) []*yaml.Node {
 	return mappings
 }
 
-// Again returns the line of the second key with the name at the top level; 0 for none.
-func (t *Text) Again(name string) int {
+// DuplicateLine returns the line of the second key with the name at the top level; 0 for none.
+func (t *Text) DuplicateLine(name string) int {
 	root := t.tree()
 	if root == nil || root.Kind != yaml.MappingNode {
 		return 0

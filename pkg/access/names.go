@@ -40,8 +40,8 @@ var system Names = &systemNames{
 
 type systemNames struct{ users, groups nameCache }
 
-func (s *systemNames) User(uid uint32) (string, error)  { return s.users.of(uid, time.Now()) }
-func (s *systemNames) Group(gid uint32) (string, error) { return s.groups.of(gid, time.Now()) }
+func (s *systemNames) User(uid uint32) (string, error)  { return s.users.nameOf(uid, time.Now()) }
+func (s *systemNames) Group(gid uint32) (string, error) { return s.groups.nameOf(gid, time.Now()) }
 
 const (
 	// nameTTL is how long a name is cached, also that there is none.
@@ -63,8 +63,8 @@ type cachedName struct {
 	until time.Time
 }
 
-// of returns the name of an ID.
-func (c *nameCache) of(id uint32, now time.Time) (string, error) {
+// nameOf returns the name of an ID.
+func (c *nameCache) nameOf(id uint32, now time.Time) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if found, ok := c.known[id]; ok && now.Before(found.until) {

@@ -82,7 +82,7 @@ func (c *Cache) Run(ctx context.Context) error {
 				next[cacheKey{u.Source, pod.UID}] = pod
 			}
 		case u.Op != v1alpha1.OpBookmark:
-			c.take(u)
+			c.apply(u)
 		}
 		if u.InitialSyncComplete && next != nil {
 			c.replace(next)
@@ -111,8 +111,8 @@ func known(sources map[string]v1alpha1.SourceState) bool {
 // delivers a set.
 func (c *Cache) Synced() <-chan struct{} { return c.synced }
 
-// take applies an update.
-func (c *Cache) take(u *v1alpha1.Update) {
+// apply applies an update.
+func (c *Cache) apply(u *v1alpha1.Update) {
 	for _, pod := range u.Pods {
 		if u.Op == v1alpha1.OpRemove {
 			c.set(cacheKey{u.Source, pod.UID}, nil)

@@ -28,11 +28,11 @@ type Client struct {
 func New(socket string) *Client { return newClient(&unixSocket{path: socket}) }
 
 func newClient(a address) *Client {
-	transport := func(keepAlive, modern bool) *http.Client {
+	transport := func(keepAlive, overHTTP2 bool) *http.Client {
 		t := a.transport()
 		t.DisableCompression, t.DisableKeepAlives = true, !keepAlive
 		t.MaxIdleConnsPerHost, t.IdleConnTimeout = idleConns, idleTimeout
-		if modern {
+		if overHTTP2 {
 			t.Protocols = new(http.Protocols)
 			t.Protocols.SetUnencryptedHTTP2(true)
 		}

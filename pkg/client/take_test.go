@@ -18,7 +18,7 @@ func TestAResetVoidsABegunUpdate(t *testing.T) {
 		{Instance: "i", Op: v1alpha1.OpSet},
 		{Instance: "i", Op: v1alpha1.OpBookmark, InitialSyncComplete: true, Revision: 9},
 	} {
-		if !s.take(u, yield) {
+		if !s.deliver(u, yield) {
 			t.Fatal("take ended the stream")
 		}
 	}
@@ -33,7 +33,7 @@ func TestRestoredPiecesAreARestoredUpdate(t *testing.T) {
 		s := &subscription{}
 		var handed []*v1alpha1.Update
 		for i, r := range restored {
-			s.take(&v1alpha1.Update{Op: v1alpha1.OpSet, Restored: r, Continues: i == 0}, func(u *v1alpha1.Update) bool {
+			s.deliver(&v1alpha1.Update{Op: v1alpha1.OpSet, Restored: r, Continues: i == 0}, func(u *v1alpha1.Update) bool {
 				handed = append(handed, u)
 				return true
 			})

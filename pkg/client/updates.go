@@ -129,7 +129,7 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 			}
 			return fmt.Errorf("reading the stream: %w", err)
 		}
-		if !s.take(u, yield) {
+		if !s.deliver(u, yield) {
 			return errStopped
 		}
 	}
@@ -175,8 +175,8 @@ func (s *subscription) query() url.Values {
 	return query
 }
 
-// take delivers an update after its last line. It returns false if the caller ended the loop.
-func (s *subscription) take(u *v1alpha1.Update, yield func(*v1alpha1.Update) bool) bool {
+// deliver delivers an update after its last line. It returns false if the caller ended the loop.
+func (s *subscription) deliver(u *v1alpha1.Update, yield func(*v1alpha1.Update) bool) bool {
 	if u.Reset {
 		s.parts = nil // the pieces before the reset are void
 	}

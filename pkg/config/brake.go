@@ -44,9 +44,9 @@ func (l RemovalLimit) String() string {
 	return l.limit.String()
 }
 
-// of returns how many pods a set may remove from a source that has the given number of pods. A share is
+// maxRemovals returns how many pods a set may remove from a source that has the given number of pods. A share is
 // rounded down, but not below 1: the removal of one pod is never a mass removal.
-func (l RemovalLimit) of(pods int) (limit int, limited bool) {
+func (l RemovalLimit) maxRemovals(pods int) (limit int, limited bool) {
 	if l == (RemovalLimit{}) {
 		return 0, false
 	}
@@ -253,7 +253,7 @@ func (s *podStorage) over(limit RemovalLimit, source string, set []*v1.Pod) (rem
 		return 0, 0, false
 	}
 	pods = len(before.byUID)
-	most, limited := limit.of(pods)
+	most, limited := limit.maxRemovals(pods)
 	if !limited {
 		return 0, pods, false
 	}

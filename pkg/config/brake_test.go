@@ -36,7 +36,7 @@ func TestRemovalLimit(t *testing.T) {
 		{"1", 1, 1}, {"5", 3, 5}, {"5", 1000, 5}, {"1000000", 7, 1000000},
 	} {
 		t.Run(fmt.Sprintf("%s of %d", test.text, test.pods), func(t *testing.T) {
-			if got, limited := limitOf(t, test.text).of(test.pods); got != test.want || !limited {
+			if got, limited := limitOf(t, test.text).maxRemovals(test.pods); got != test.want || !limited {
 				t.Errorf("%s of %d: %d, %t, want %d", test.text, test.pods, got, limited, test.want)
 			}
 			if got := limitOf(t, test.text).String(); got != test.text {
@@ -44,7 +44,7 @@ func TestRemovalLimit(t *testing.T) {
 			}
 		})
 	}
-	if _, limited := limitOf(t, "").of(7); limited {
+	if _, limited := limitOf(t, "").maxRemovals(7); limited {
 		t.Error("there is a limit without a limit")
 	}
 	for _, text := range []string{
@@ -69,7 +69,7 @@ func FuzzParseRemovalLimit(f *testing.F) {
 		if err != nil || again != limit {
 			t.Fatalf("%q is shown as %q: %v", text, limit, err)
 		}
-		n, limited := limit.of(pods)
+		n, limited := limit.maxRemovals(pods)
 		switch {
 		case limited != (text != ""):
 			t.Fatalf("%q: limited %t", text, limited)

@@ -32,7 +32,7 @@ func (c *Config) rules() []access.Rule {
 func toRule(in *v1alpha1.AccessRule, found *faults, path FieldName) access.Rule {
 	view, err := access.ParseLevel(in.View)
 	if err != nil {
-		found.add(path+".view", "%w", err)
+		found.addFault(path+".view", "%w", err)
 	}
 	rule := access.Rule{
 		Users: in.Users, Groups: in.Groups, UIDs: in.UIDs, GIDs: in.GIDs,
@@ -41,7 +41,7 @@ func toRule(in *v1alpha1.AccessRule, found *faults, path FieldName) access.Rule 
 	}
 	if in.LabelSelector != "" {
 		if rule.LabelSelector, err = labels.Parse(in.LabelSelector); err != nil {
-			found.add(path+".labelSelector", "%w", err)
+			found.addFault(path+".labelSelector", "%w", err)
 		}
 	}
 	return rule
@@ -50,14 +50,14 @@ func toRule(in *v1alpha1.AccessRule, found *faults, path FieldName) access.Rule 
 // validateAccess checks Access.
 func (c *Config) validateAccess(found *faults) {
 	if n := len(c.Access); n > access.MaxRules {
-		found.add("access", "%d rules are too many: expected at most %d", n, access.MaxRules)
+		found.addFault("access", "%d rules are too many: expected at most %d", n, access.MaxRules)
 	}
 	rules := make([]access.Rule, len(c.Access))
 	for i := range c.Access {
 		rules[i] = toRule(&c.Access[i], found, indexed("access", i))
 	}
 	for _, f := range access.Validate(rules, checkSource) {
-		found.add(indexed("access", f.Rule)+FieldName("."+f.Field), "%w", f.Err)
+		found.addFault(indexed("access", f.Rule)+FieldName("."+f.Field), "%w", f.Err)
 	}
 }
 

@@ -85,7 +85,7 @@ func (r *runtime) check() error {
 func (r *runtime) connect(loop *syncloop.Options, find *lookup.Options, serve *server.Options) {
 	loop.PLEG = r.generator
 	if loop.Status.Sources != nil {
-		loop.Status.Recorder = r.recorder
+		loop.Status.Records = r.recorder
 	}
 	find.Runtime, serve.Runtime = r.generator, r.pods
 }

@@ -75,8 +75,8 @@ func (f *faults) has(field FieldName) bool {
 	return slices.ContainsFunc(*f, func(err error) bool { fault, ok := errors.AsType[*FieldError](err); return ok && fault.Field == field })
 }
 
-// add adds a fault of the field. Args that are fields appear by their flag or by their path
+// addFault adds a fault of the field. Args that are fields appear by their flag or by their path
 // in the config file, as the configuration was made.
-func (f *faults) add(field FieldName, format string, args ...any) {
+func (f *faults) addFault(field FieldName, format string, args ...any) {
 	*f = append(*f, &FieldError{Field: field, format: format, args: args})
 }

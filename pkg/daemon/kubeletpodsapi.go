@@ -27,7 +27,7 @@ func (d *Daemon) newPodsAPI(registry prometheus.Registerer) *podsapi.Client {
 	})
 }
 
-// sourcePods returns all pods except mirror pods. If several sources have a pod, it is Further only if all of them are
+// sourcePods returns all pods except mirror pods. If several sources have a pod, it is of another source only if all of them are
 // further sources.
 func (d *Daemon) sourcePods() map[types.UID]podsapi.SourcePod {
 	pods := make(map[types.UID]podsapi.SourcePod)
@@ -37,7 +37,7 @@ func (d *Daemon) sourcePods() map[types.UID]podsapi.SourcePod {
 			continue
 		}
 		pods[p.Object.UID] = podsapi.SourcePod{
-			NamespacedName: types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}, Further: further,
+			NamespacedName: types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}, OfOtherSource: further,
 		}
 	}
 	return pods
@@ -73,8 +73,8 @@ func (c *Config) validateKubeletSocket(found *faults, field FieldName, path, fal
 	switch {
 	case found.has(field):
 	case !filepath.IsAbs(path):
-		found.add(field, "%q: expected %s, %s, or an absolute path, for example %s", path, podsapi.Auto, podsapi.None, fallback)
+		found.addFault(field, "%q: expected %s, %s, or an absolute path, for example %s", path, podsapi.Auto, podsapi.None, fallback)
 	case slices.ContainsFunc(own, func(other string) bool { return filepath.Clean(other) == filepath.Clean(path) }):
-		found.add(field, "%s", fmt.Sprintf("%s is a socket of podconfigd itself: expected that of the kubelet", path))
+		found.addFault(field, "%s", fmt.Sprintf("%s is a socket of podconfigd itself: expected that of the kubelet", path))
 	}
 }

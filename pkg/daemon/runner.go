@@ -142,8 +142,8 @@ func (r *runner) start(ctx context.Context, s *source) {
 	})
 }
 
-// end ends the source and its metrics.
-func (r *runner) end(s *source) {
+// endSource ends the source and its metrics.
+func (r *runner) endSource(s *source) {
 	s.stop(errSourceChanged)
 	<-s.ended
 	r.metricsOf(s.spec.name).Unregister(s.metrics)
@@ -178,7 +178,7 @@ func (r *runner) retire(ctx context.Context, specs []sourceSpec) error {
 		if i >= 0 && r.runs(specs[i]) {
 			continue
 		}
-		r.end(r.all[name])
+		r.endSource(r.all[name])
 		drop := r.podConfig.DropSets
 		if i < 0 {
 			r.put(name, nil)

@@ -129,33 +129,33 @@ func (o *opener) open(s sourceSpec, registry prometheus.Registerer, restored sou
 func (c *Config) validateSources(found *faults) {
 	specs := c.specs()
 	if len(specs) == 0 {
-		found.add("", "no source of pods: set %v, %v or %v", FieldName("staticPodPath"), FieldName("staticPodURL"), FieldName("kubeconfig"))
+		found.addFault("", "no source of pods: set %v, %v or %v", FieldName("staticPodPath"), FieldName("staticPodURL"), FieldName("kubeconfig"))
 	}
 	for _, pattern := range c.ignored() {
 		if err := file.CheckPattern(pattern); err != nil {
-			found.add("ignoreManifests", "%w", err)
+			found.addFault("ignoreManifests", "%w", err)
 		}
 	}
 	seen := make(map[string]bool, len(specs))
 	for _, s := range specs {
 		if seen[s.name] {
-			found.add(s.field, "a second source with the name %s: give it another name", s.name)
+			found.addFault(s.field, "a second source with the name %s: give it another name", s.name)
 		}
 		seen[s.name] = true
 		if _, own, named := strings.Cut(s.name, ":"); named && !config.IsSourceName(own) {
-			found.add(s.field+".name", "%q is not a DNS label: expected 1 to 63 lower-case letters, digits and hyphens", own)
+			found.addFault(s.field+".name", "%q is not a DNS label: expected 1 to 63 lower-case letters, digits and hyphens", own)
 		}
 		switch opts := s.options.(type) {
 		case file.Options:
 			if c.StateDir != "" && filepath.Clean(c.StateDir) == filepath.Clean(opts.Path) {
-				found.add("stateDir", "same path as %v: set a directory without manifests", s.field)
+				found.addFault("stateDir", "same path as %v: set a directory without manifests", s.field)
 			}
 		case http.Options:
 			if opts.CertFile == c.StaticPodURLCertFile && opts.KeyFile == c.StaticPodURLKeyFile {
 				opts.CertFile, opts.KeyFile = "", "" // checked once for all
 			}
 			if _, err := http.New(opts); err != nil {
-				found.add(s.field, "%w", s.named(err))
+				found.addFault(s.field, "%w", s.named(err))
 			}
 		}
 	}

@@ -29,13 +29,13 @@ func (c *Config) Validate() error {
 	c.validateSockets(&found)
 	c.validateKubeletSockets(&found)
 	for _, fault := range v1alpha1.Options.Check(&c.PodConfigdConfiguration) {
-		found.add(FieldName(fault.Path), "%s", fault.Message)
+		found.addFault(FieldName(fault.Path), "%s", fault.Message)
 	}
 	c.validateThreshold(&found)
 	c.validateAccess(&found)
 	check := func(field FieldName, err error) {
 		if err != nil {
-			found.add(field, "%w", err)
+			found.addFault(field, "%w", err)
 		}
 	}
 	if c.RemovalBrake != nil {
@@ -60,27 +60,27 @@ func (c *Config) Validate() error {
 // validateRequirements checks the fields that require others.
 func (c *Config) validateRequirements(found *faults) {
 	if c.RuntimeStatusAPIPods && (!*c.RuntimeStatus || c.ContainerRuntimeEndpoint == "" || !c.apiserver()) {
-		found.add("runtimeStatusAPIPods", "requires %v, %v and %v",
+		found.addFault("runtimeStatusAPIPods", "requires %v, %v and %v",
 			FieldName("runtimeStatus"), FieldName("containerRuntimeEndpoint"), FieldName("kubeconfig"))
 	}
 	if c.NamespaceMetadata && !c.apiserver() {
-		found.add("namespaceMetadata", "requires %v", FieldName("kubeconfig"))
+		found.addFault("namespaceMetadata", "requires %v", FieldName("kubeconfig"))
 	}
 	if c.CreateMirrorPods && !c.apiserver() {
-		found.add("createMirrorPods", "requires %v", FieldName("kubeconfig"))
+		found.addFault("createMirrorPods", "requires %v", FieldName("kubeconfig"))
 	}
 	if c.Owners && !c.apiserver() {
-		found.add("owners", "requires %v", FieldName("kubeconfig"))
+		found.addFault("owners", "requires %v", FieldName("kubeconfig"))
 	}
 }
 
 // pair checks that a certificate has its key, and a key its certificate.
 func (f *faults) pair(cert FieldName, certFile string, key FieldName, keyFile string) {
 	if certFile != "" && keyFile == "" {
-		f.add(cert, "requires %v", key)
+		f.addFault(cert, "requires %v", key)
 	}
 	if keyFile != "" && certFile == "" {
-		f.add(key, "requires %v", cert)
+		f.addFault(key, "requires %v", cert)
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *Config) validateHTTP(found *faults) {
 			{"staticPodURLTokenFile", c.StaticPodURLTokenFile != ""},
 		} {
 			if field.set {
-				found.add(field.name, "requires %v", FieldName("staticPodURL"))
+				found.addFault(field.name, "requires %v", FieldName("staticPodURL"))
 			}
 		}
 	}
@@ -110,12 +110,12 @@ func (c *Config) validateHTTP(found *faults) {
 func validateSocketPath(found *faults, field FieldName, path string) {
 	switch {
 	case slices.Contains(strings.Split(path, "/"), socket.SchemeUnix+":"):
-		found.add(field, "%q: expected a path: leave out unix://", path)
+		found.addFault(field, "%q: expected a path: leave out unix://", path)
 	case strings.HasSuffix(path, "/"):
-		found.add(field, "%q: the path is a directory: expected the path of a socket", path)
+		found.addFault(field, "%q: the path is a directory: expected the path of a socket", path)
 	default:
 		if err := socket.CheckPath(path); err != nil {
-			found.add(field, "%w", err)
+			found.addFault(field, "%w", err)
 		}
 	}
 }
@@ -126,26 +126,26 @@ func (c *Config) validateSockets(found *faults) {
 	switch fallback := stream.DefaultSocket(); {
 	case *c.Socket != "":
 	case fallback == "":
-		found.add("", "no default path for the socket, because XDG_RUNTIME_DIR is not set: set %v", FieldName("socket"))
+		found.addFault("", "no default path for the socket, because XDG_RUNTIME_DIR is not set: set %v", FieldName("socket"))
 	default:
-		found.add("socket", "empty: expected a path, for example %s", fallback)
+		found.addFault("socket", "empty: expected a path, for example %s", fallback)
 	}
 	if _, err := parseMode(*c.SocketMode); err != nil {
-		found.add("socketMode", "%w", err)
+		found.addFault("socketMode", "%w", err)
 	}
 	if err := socket.CheckGroup(c.SocketGroup); err != nil {
-		found.add("socketGroup", "%w", err)
+		found.addFault("socketGroup", "%w", err)
 	}
 	if c.PodsAPISocket != "" && c.PodsAPISocket == *c.Socket {
-		found.add("podsAPISocket", "same path as %v, which already serves the Pods API: set another path or none", FieldName("socket"))
+		found.addFault("podsAPISocket", "same path as %v, which already serves the Pods API: set another path or none", FieldName("socket"))
 	}
 	c.validateListen(found)
 	if c.MetricsBindAddress != "" {
 		_, port, err := net.SplitHostPort(c.MetricsBindAddress)
 		if err != nil {
-			found.add("metricsBindAddress", "%w", err)
+			found.addFault("metricsBindAddress", "%w", err)
 		} else if _, err := net.LookupPort("tcp", port); err != nil { //nolint:noctx // it reads /etc/services and waits for nothing
-			found.add("metricsBindAddress", "port %q: expected 0 to 65535, or the name of a service", port)
+			found.addFault("metricsBindAddress", "port %q: expected 0 to 65535, or the name of a service", port)
 		}
 	}
 }
@@ -163,7 +163,7 @@ func parseMode(s string) (fs.FileMode, error) {
 func (c *Config) validateThreshold(found *faults) {
 	least := 2 * c.PLEGRelistPeriod.Duration
 	if c.PLEGRelistThreshold.Duration < least && !found.has("plegRelistPeriod") && !found.has("plegRelistThreshold") {
-		found.add("plegRelistThreshold", "%v is too short for %v=%v: expected %v or more",
+		found.addFault("plegRelistThreshold", "%v is too short for %v=%v: expected %v or more",
 			c.PLEGRelistThreshold.Duration, FieldName("plegRelistPeriod"), c.PLEGRelistPeriod.Duration, least)
 	}
 }
@@ -184,15 +184,15 @@ func (c *Config) validateListen(found *faults) {
 		address, err := socket.ParseAddress(text)
 		switch {
 		case err != nil:
-			found.add(field, "%w", err)
+			found.addFault(field, "%w", err)
 		case address.Scheme == socket.SchemeUnix && address.Path == filepath.Clean(*c.Socket):
-			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("socket"))
+			found.addFault(field, "%q: same path as %v: remove one of them", text, FieldName("socket"))
 		case address.Scheme == socket.SchemeUnix && c.PodsAPISocket != "" && address.Path == filepath.Clean(c.PodsAPISocket):
-			found.add(field, "%q: same path as %v: remove one of them", text, FieldName("podsAPISocket"))
+			found.addFault(field, "%q: same path as %v: remove one of them", text, FieldName("podsAPISocket"))
 		case address.Scheme == socket.SchemeUnix && socket.CheckPath(address.Path) != nil:
-			found.add(field, "%q: %w", text, socket.CheckPath(address.Path))
+			found.addFault(field, "%q: %w", text, socket.CheckPath(address.Path))
 		case slices.ContainsFunc(seen, address.Same):
-			found.add(field, "%q: given twice: remove one of them", text)
+			found.addFault(field, "%q: given twice: remove one of them", text)
 		}
 		seen = append(seen, address)
 	}
@@ -209,16 +209,16 @@ func (c *Config) validateHTTPS(found *faults) {
 	}
 	switch {
 	case m == modeWebhook && !c.apiserver():
-		found.add(mode, "%s requires %v", m, kubeconfig)
+		found.addFault(mode, "%s requires %v", m, kubeconfig)
 	case m == "" && !c.apiserver():
-		found.add(mode, "the default %s requires %v: set that, or %s to allow everything to users that are authenticated", modeWebhook, kubeconfig, modeAlwaysAllow)
+		found.addFault(mode, "the default %s requires %v: set that, or %s to allow everything to users that are authenticated", modeWebhook, kubeconfig, modeAlwaysAllow)
 	}
 	a := &c.Authentication
 	switch {
 	case a.Webhook.Enabled && !c.apiserver():
-		found.add("authentication.webhook.enabled", "requires %v", kubeconfig)
+		found.addFault("authentication.webhook.enabled", "requires %v", kubeconfig)
 	case !c.apiserver() && a.X509.ClientCAFile == "" && a.TokenAuthFile == "" && !a.Anonymous.Enabled:
-		found.add("listen", "https requires a way to authenticate clients: set %v, %v, %v or %v",
+		found.addFault("listen", "https requires a way to authenticate clients: set %v, %v, %v or %v",
 			FieldName("authentication.x509.clientCAFile"), FieldName("authentication.tokenAuthFile"), kubeconfig, FieldName("authentication.anonymous.enabled"))
 	}
 }

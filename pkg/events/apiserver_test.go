@@ -37,7 +37,7 @@ type apiserver struct {
 	fault    func(namespace string) error
 	hang     bool
 	lines    []string
-	recorder *Recorder
+	recorder *Writer
 }
 
 func (a *apiserver) do(ctx context.Context, namespace string, do func() (*v1.Event, error)) ([]byte, error) {
@@ -135,7 +135,7 @@ func accepted(name string) v1alpha1.Manifest {
 	return v1alpha1.Manifest{Path: "/m/" + name, State: v1alpha1.ManifestAccepted, Namespace: "default", Name: name}
 }
 
-// run runs a test with a Recorder in virtual time.
+// run runs a test with a Writer in virtual time.
 func run(t *testing.T, test func(*testing.T, *apiserver)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

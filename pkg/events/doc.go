@@ -8,7 +8,7 @@
 //
 // # What is written
 //
-// The [Recorder] reads the status every second. Each fault in it is a condition. The Recorder writes one event when a
+// The [Writer] reads the status every second. Each fault in it is a condition. The Writer writes one event when a
 // condition begins or changes, and one when it ends. If it can't write now, because of a limit, missing permissions or an
 // apiserver that does not answer, it writes later what is still true then. There is no queue, and nothing that the status
 // has is lost. A condition that ends before it was written has no event.

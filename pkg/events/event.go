@@ -36,7 +36,7 @@ func mirrorRef(mirror *v1.Pod) v1.ObjectReference {
 // newEvent returns an event with a new name.
 //
 // client-go: makeEvent in tools/record/event.go.
-func (r *Recorder) newEvent(on *v1.ObjectReference, what report, at time.Time) *v1.Event {
+func (r *Writer) newEvent(on *v1.ObjectReference, what report, at time.Time) *v1.Event {
 	r.serial = max(r.serial+1, time.Now().UnixNano())
 	node := string(r.opts.Node)
 	return &v1.Event{

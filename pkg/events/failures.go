@@ -50,8 +50,8 @@ func (f *failures) waiting(namespace string, now time.Time) bool {
 	return s != nil && s.Waits(now)
 }
 
-// add notes a failure, and logs the first of a series.
-func (f *failures) add(ctx context.Context, d due, err error, now time.Time) {
+// addFailure notes a failure, and logs the first of a series.
+func (f *failures) addFailure(ctx context.Context, d due, err error, now time.Time) {
 	namespace := namespaceOf(&d.on)
 	name, waits := "", wait.Backoff{Duration: time.Second, Cap: lastRetry, Jitter: 0.5}
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
@@ -79,8 +79,8 @@ func (f *failures) log(ctx context.Context, err error, message, namespace string
 	return true
 }
 
-// end notes that an event was written. A series goes on while its last event still fails.
-func (f *failures) end(ctx context.Context, written due, entries map[key]*entry) {
+// endSeries notes that an event was written. A series goes on while its last event still fails.
+func (f *failures) endSeries(ctx context.Context, written due, entries map[key]*entry) {
 	namespace := namespaceOf(&written.on)
 	for _, name := range []string{"", namespace} {
 		s := f.series[name]

@@ -54,7 +54,7 @@ type due struct {
 
 // look compares the status with what was written. It returns the events that are due: those that failed less often first,
 // about sources, then about manifests, the oldest first.
-func (r *Recorder) look(now time.Time) (all []due) {
+func (r *Writer) look(now time.Time) (all []due) {
 	sources := r.opts.Sources()
 	for _, e := range r.entries {
 		e.live = false
@@ -108,7 +108,7 @@ func (s *subject) rank() int {
 }
 
 // want notes that a condition exists. If two conditions have the same key, the first one counts.
-func (r *Recorder) want(k key, what report, now time.Time) {
+func (r *Writer) want(k key, what report, now time.Time) {
 	e := r.entries[k]
 	switch {
 	case e == nil:
@@ -123,7 +123,7 @@ func (r *Recorder) want(k key, what report, now time.Time) {
 
 // unwant notes that a condition no longer exists. Its end has an event if its beginning had one and the object of the
 // event still exists.
-func (r *Recorder) unwant(k key, e *entry, sources []v1alpha1.SourceStatus, mirrors *map[types.NamespacedName]*v1.Pod, now time.Time) {
+func (r *Writer) unwant(k key, e *entry, sources []v1alpha1.SourceStatus, mirrors *map[types.NamespacedName]*v1.Pod, now time.Time) {
 	if e.written.eventType != v1.EventTypeWarning {
 		e.written, e.next = report{}, report{}
 		return

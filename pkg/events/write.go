@@ -21,7 +21,7 @@ import (
 const requestTimeout = 10 * time.Second
 
 // write writes the events that are due. It stops at the time of the next look.
-func (r *Recorder) write(ctx context.Context, all []due, until time.Time) {
+func (r *Writer) write(ctx context.Context, all []due, until time.Time) {
 	for _, d := range all {
 		now := time.Now()
 		ofManifest := d.rank() > 0
@@ -43,7 +43,7 @@ func (r *Recorder) write(ctx context.Context, all []due, until time.Time) {
 }
 
 // writeOne writes an event. It reports false if the event has to be tried again.
-func (r *Recorder) writeOne(ctx context.Context, d due) bool {
+func (r *Writer) writeOne(ctx context.Context, d due) bool {
 	if d.correlated == nil {
 		r.correlating = &d.subject
 		event := r.newEvent(&d.on, d.next, d.since)
@@ -59,13 +59,13 @@ func (r *Recorder) writeOne(ctx context.Context, d due) bool {
 		return false
 	case err == nil:
 		r.metrics.written.WithLabelValues(d.next.reason).Inc()
-		r.failures.end(ctx, d, r.entries)
+		r.failures.endSeries(ctx, d, r.entries)
 	case isFinal(err):
 		r.metrics.failures.Inc()
 		r.failures.log(ctx, err, "The apiserver rejected an event", namespaceOf(&d.on))
 	default:
 		r.metrics.failures.Inc()
-		r.failures.add(ctx, d, err, time.Now())
+		r.failures.addFailure(ctx, d, err, time.Now())
 		return false
 	}
 	d.written, d.correlated, d.retry = d.next, nil, await.Backoff{}
@@ -83,7 +83,7 @@ var errAnswer = errors.New("it is another object")
 // send creates the event, or patches it if it was created before.
 //
 // client-go: recordEvent in tools/record/event.go.
-func (r *Recorder) send(ctx context.Context, what *record.EventCorrelateResult) error {
+func (r *Writer) send(ctx context.Context, what *record.EventCorrelateResult) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	event, path := *what.Event, "/api/v1/namespaces/"+what.Event.Namespace+"/events"

@@ -121,7 +121,7 @@ func (j *Journal) replay(s *Set) (exact bool) {
 	var set *Set
 	if len(s.Updates) == 0 {
 		in.head = s.Revision
-		set = in.end(&Set{First: s.First, Time: s.Time})
+		set = in.finishSet(&Set{First: s.First, Time: s.Time})
 	} else {
 		updates, pods := make([]config.PodUpdate, len(s.Updates)), make([][]*Pod, len(s.Updates))
 		for i, u := range s.Updates {

@@ -178,8 +178,8 @@ type touchedUID struct {
 	before *Pod
 }
 
-// of returns the pod of the UID, or nil.
-func (u *uids) of(uid types.UID) *Pod {
+// current returns the pod of the UID, or nil.
+func (u *uids) current(uid types.UID) *Pod {
 	if pods := u.pods[uid]; len(pods) > 0 {
 		return pods[0]
 	}
@@ -205,7 +205,7 @@ func (u *uids) replace(before, after *Pod) {
 	uid := p.Object.UID
 	if _, ok := u.at[uid]; !ok {
 		u.at[uid] = struct{}{}
-		u.touched = append(u.touched, touchedUID{uid, u.of(uid)})
+		u.touched = append(u.touched, touchedUID{uid, u.current(uid)})
 	}
 	pods := u.pods[uid]
 	if before != nil {
@@ -223,7 +223,7 @@ func (u *uids) replace(before, after *Pod) {
 // changes returns the changes of the UIDs by the set that ends here, and starts the next set.
 func (u *uids) changes() (changes []Change) {
 	for _, t := range u.touched {
-		if after := u.of(t.uid); after != t.before {
+		if after := u.current(t.uid); after != t.before {
 			changes = append(changes, Change{Before: t.before, After: after})
 		}
 	}

@@ -53,8 +53,8 @@ func (in *intake) begin(revision int64) {
 	}
 }
 
-// end ends a set with the newest revision, and makes the table after it.
-func (in *intake) end(set *Set) *Set {
+// finishSet ends a set with the newest revision, and makes the table after it.
+func (in *intake) finishSet(set *Set) *Set {
 	next := *in.table
 	next.revision, next.bookmark, next.sources = in.head, in.bookmark, in.sources
 	for _, u := range set.Updates {
@@ -108,7 +108,7 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 			if u.Op == config.OWNERS {
 				in.own(set, update, k, next)
 			} else {
-				in.take(set, update, k, object, next)
+				in.applyPod(set, update, k, object, next)
 			}
 		}
 		update.Revision = in.head
@@ -126,7 +126,7 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 	set.UIDs = in.uids.changes()
 	in.changeNamespaces(set)
 	set.Updates[len(set.Updates)-1].Revision = in.head
-	return in.end(set)
+	return in.finishSet(set)
 }
 
 // advance returns a set without updates, with the next revision.
@@ -136,11 +136,11 @@ func (in *intake) advance(now time.Time, changes ...ObjectChange) *Set {
 	for _, c := range changes {
 		in.change(set, c)
 	}
-	return in.end(set)
+	return in.finishSet(set)
 }
 
-// take applies one pod of an update to the state. prepared is its version.
-func (in *intake) take(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod) {
+// applyPod applies one pod of an update to the state. prepared is its version.
+func (in *intake) applyPod(set *Set, u *Update, n int, object *v1.Pod, prepared *Pod) {
 	before := in.uids.find(u.Source, object.UID)
 	pod := prepared
 	switch {

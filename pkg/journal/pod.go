@@ -125,7 +125,7 @@ func (p *Pod) form(fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
 // time share this form.
 func (p *Pod) Only(fields *podmask.Mask) *Pod {
 	forms, _ := Once(p.Memo, onlyKey{}, func() (*masked, error) { return new(masked), nil }) // it never fails
-	return forms.of(p, fields).At(p.Revision)
+	return forms.maskedForm(p, fields).At(p.Revision)
 }
 
 // onlyKey is the key of the masked forms in the memo of a pod.
@@ -138,7 +138,7 @@ type masked struct {
 	forms map[podmask.Key]weak.Pointer[Pod]
 }
 
-func (m *masked) of(p *Pod, fields *podmask.Mask) *Pod {
+func (m *masked) maskedForm(p *Pod, fields *podmask.Mask) *Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if form := m.forms[fields.Key()].Value(); form != nil {

@@ -44,7 +44,7 @@ func (j *Journal) Snapshot(order Order) *Snapshot {
 	j.mu.RUnlock()
 	sorted := j.orders[order].Load()
 	if sorted == nil || sorted.revision != present.revision {
-		sorted = &sortedPods{present.revision, weaken(order.of(present))}
+		sorted = &sortedPods{present.revision, weaken(order.selectPods(present))}
 		j.orders[order].Store(sorted)
 	}
 	return &Snapshot{
@@ -53,8 +53,8 @@ func (j *Journal) Snapshot(order Order) *Snapshot {
 	}
 }
 
-// of returns the pods of a table that the order selects.
-func (o Order) of(t *Table) []*Pod {
+// selectPods returns the pods of a table that the order selects.
+func (o Order) selectPods(t *Table) []*Pod {
 	switch o {
 	case ByName:
 		pods := t.byName()

@@ -22,9 +22,9 @@ func (f *Finder) decide() (changed bool) {
 			unknown, waiting = true, waiting || !s.settled()
 		}
 	}
-	odd := !known && !f.ignoring && (f.odd || unknown && !waiting)
-	changed = odd != f.odd
-	f.odd = odd
+	adopting := !known && !f.ignoring && (f.adopting || unknown && !waiting)
+	changed = adopting != f.adopting
+	f.adopting = adopting
 	if f.nodeAt.after(f.found.at) {
 		f.followNode() // the sandboxes that showed another version may be gone
 	}

@@ -123,7 +123,7 @@ func (f *Finder) MirrorPod(pod *v1.Pod, removed bool) {
 	case before == nil || before.id != string(pod.UID):
 		f.mirrors[name] = &sighting{source: SourceMirrorPods, id: string(pod.UID), uid: uid, at: moment{created: pod.CreationTimestamp.Time}}
 		if f.running[name] == nil && f.differs(name, uid) && f.found.source != SourceFlag {
-			f.opts.Decoder.Again()
+			f.opts.Decoder.Redecode()
 		}
 	}
 }
@@ -169,14 +169,14 @@ func (f *Finder) Identified(name types.NamespacedName, running types.UID, by man
 	if s == nil || s.uid != running {
 		return false // the pod has another sandbox by now
 	}
-	if _, restored := f.opts.Restored[running]; by == 0 && restored && !f.odd {
+	if _, restored := f.opts.Restored[running]; by == 0 && restored && !f.adopting {
 		s.known = true // the UID of an earlier version of the manifest
 		return false
 	}
 	if by == 0 {
 		s.unknown = true
 		f.Notice() // to decide
-		return f.odd && s.source != SourceMirrorPods && s.of == f.decoded[name] && len(f.files[name]) < 2
+		return f.adopting && s.source != SourceMirrorPods && s.of == f.decoded[name] && len(f.files[name]) < 2
 	}
 	s.known = true
 	f.offer(found{version: by.String(), minor: by, source: s.source, at: s.at})

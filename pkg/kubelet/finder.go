@@ -98,8 +98,8 @@ type Finder struct {
 	mirrors map[types.NamespacedName]*sighting
 	// restored has the static pods of the last run if nothing else is remembered of it.
 	restored map[types.NamespacedName]*sighting
-	// odd means that the UIDs of the kubelet are adopted, because no rules give them.
-	odd bool
+	// adopting means that the UIDs of the kubelet are adopted, because no rules give them.
+	adopting bool
 	// decoded has the UID that the present rules give each static pod.
 	decoded map[types.NamespacedName]types.UID
 	// files has the UID that the present rules give the pod of that name in each file. A kubelet runs the pod of the last file,
@@ -132,7 +132,7 @@ func New(opts Options) *Finder {
 		}
 	} else {
 		if minor, err := manifest.ParseMinor(m.Version); err == nil {
-			f.memory, f.odd = *m, m.Odd
+			f.memory, f.adopting = *m, m.Adopting
 			for _, id := range m.Sandboxes {
 				f.seq++
 				f.sandboxes[id] = moment{seq: f.seq}
@@ -217,7 +217,7 @@ func (f *Finder) Run(ctx context.Context) error {
 		f.report(ctx, patient)
 		f.remember()
 		if again {
-			f.opts.Decoder.Again()
+			f.opts.Decoder.Redecode()
 		}
 	}
 }

@@ -156,8 +156,8 @@ type Memory struct {
 	Sandboxes []string `json:"sandboxes,omitempty"`
 	// Node is the version in the Node object; empty if it was not known.
 	Node string `json:"node,omitempty"`
-	// Odd means that the UIDs of the kubelet were adopted.
-	Odd bool `json:"odd,omitempty"`
+	// Adopting means that the UIDs of the kubelet were adopted.
+	Adopting bool `json:"odd,omitempty"`
 	// If UIDs were adopted, Adopted has the UID that the rules give the manifest of each sandbox, by ID of the sandbox. If
 	// the manifest is edited while podconfigd is down, the rules give another UID.
 	Adopted map[string]types.UID `json:"adopted,omitempty"`
@@ -170,7 +170,7 @@ func (f *Finder) remember() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	memory := Memory{
-		Version: f.found.version, Source: f.found.source, Sandboxes: f.notNewer(), Node: cmp.Or(f.node, f.memory.Node), Odd: f.odd, Adopted: f.adopted(),
+		Version: f.found.version, Source: f.found.source, Sandboxes: f.notNewer(), Node: cmp.Or(f.node, f.memory.Node), Adopting: f.adopting, Adopted: f.adopted(),
 	}
 	if f.found.source == SourceState && f.memory.Version != "" {
 		memory.Version, memory.Source = f.memory.Version, f.memory.Source
@@ -189,7 +189,7 @@ func (f *Finder) adopted() map[string]types.UID {
 	}
 	var uids map[string]types.UID
 	for _, s := range f.running {
-		if !f.odd || s.known || s.of == "" {
+		if !f.adopting || s.known || s.of == "" {
 			continue
 		}
 		if uids == nil {

@@ -22,7 +22,7 @@ func (f *Finder) Others() []types.NamespacedName {
 
 func (f *Finder) others() (names []types.NamespacedName) {
 	for name, s := range f.running {
-		if (s.unknown || f.found.source == SourceFlag) && !s.known && f.differs(name, s.uid) && (f.odd || s.settled()) {
+		if (s.unknown || f.found.source == SourceFlag) && !s.known && f.differs(name, s.uid) && (f.adopting || s.settled()) {
 			names = append(names, name)
 		}
 	}
@@ -64,7 +64,7 @@ func (f *Finder) advice() string {
 	switch {
 	case f.found.source == SourceFlag:
 		return ": unset --kubelet-version to find the version"
-	case !f.odd: // the rules give the UIDs of other pods
+	case !f.adopting: // the rules give the UIDs of other pods
 		return ": the kubelet still runs an earlier version of the manifest, or has it from another file"
 	}
 	return fmt.Sprintf(": no rules of %v to %v give that UID, so it is taken from the sandbox: set the path and the node name exactly as for the kubelet (--pod-manifest-path, --hostname-override)",

@@ -35,7 +35,7 @@ func (t *text) checkAliases() error {
 		}
 		return nil
 	}
-	if (&expansion{of: make(map[*yaml.Node]int)}).add(&document) >= MaxLength {
+	if (&expansion{of: make(map[*yaml.Node]int)}).addNode(&document) >= MaxLength {
 		return errAliasesTooLarge
 	}
 	return nil
@@ -62,14 +62,14 @@ type expansion struct {
 	of map[*yaml.Node]int // with an anchor; 0 while one is counted
 }
 
-func (e *expansion) add(n *yaml.Node) int {
+func (e *expansion) addNode(n *yaml.Node) int {
 	if n.Kind == yaml.AliasNode {
 		// It stands before its anchor has ended only if the anchor contains it, which is refused later.
 		return e.of[n.Alias]
 	}
 	length := len(n.Value) + 1
 	for _, below := range n.Content {
-		length = min(length+e.add(below), MaxLength)
+		length = min(length+e.addNode(below), MaxLength)
 	}
 	if n.Anchor != "" {
 		e.of[n] = length

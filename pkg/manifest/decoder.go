@@ -56,7 +56,7 @@ func (d *Decoder) Minor() Minor {
 // Rules are the rules by which a pod is decoded. A pod that was decoded by other rules must be decoded again.
 type Rules struct {
 	minor Minor
-	// renewed counts the calls of Again.
+	// renewed counts the calls of Redecode.
 	renewed int
 }
 
@@ -77,8 +77,8 @@ func (d *Decoder) Use(m Minor) {
 	}
 }
 
-// Again makes the sources decode their manifests again, because there is new evidence.
-func (d *Decoder) Again() {
+// Redecode makes the sources decode their manifests again, because there is new evidence.
+func (d *Decoder) Redecode() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rules.renewed++

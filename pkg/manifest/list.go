@@ -110,7 +110,7 @@ func (t *text) itemsTwice(strict []error, duplicates yamlfault.Findings) error {
 	})
 	line := 0
 	if len(duplicates.Faults()) > 0 {
-		line = t.Again("items")
+		line = t.DuplicateLine("items")
 	}
 	if !twice && line == 0 {
 		return nil

@@ -47,7 +47,7 @@ func (g *Generator) FindContainer(id string) (Found, bool) {
 		k := r.pods[uid].containers[id]
 		found.Container, found.Started = k.Container, k.started()
 		if k.State == StateExited {
-			found.Container.FinishedAt = k.end(k.changed)
+			found.Container.FinishedAt = k.endTime(k.changed)
 		}
 		return found, true
 	}

@@ -98,7 +98,7 @@ func (r *records) tell(report report, start time.Time, sandbox bool) (kinds []Po
 	var events []*PodLifecycleEvent
 	switch kind := map[State]RuntimeEventType{StateExited: EventStopped, StateNone: EventDeleted}[report.state]; {
 	case report.stray:
-		events, _ = r.take(RuntimeEvent{Type: kind, ContainerID: "c", Pod: pod}, at)
+		events, _ = r.applyEvent(RuntimeEvent{Type: kind, ContainerID: "c", Pod: pod}, at)
 	default:
 		events = r.apply(report.in, pod, r.compare(report.in, pod, at), at)
 	}

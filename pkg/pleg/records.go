@@ -57,9 +57,9 @@ func (k *known) started() time.Time {
 	return at
 }
 
-// end returns when a container that was removed at some time had ended, as the runtime says. If it does not say so, or its clock
-// can't be right, it is when it was removed.
-func (c *Container) end(removed time.Time) time.Time {
+// endTime returns when a container that was removed at some time had ended, as the runtime says. If it does not say so, or its
+// clock can't be right, it is when it was removed.
+func (c *Container) endTime(removed time.Time) time.Time {
 	if c.FinishedAt.IsZero() || c.FinishedAt.Before(c.CreatedAt) || c.FinishedAt.After(removed) {
 		return removed
 	}
@@ -166,8 +166,8 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 			delete(rec.containers, id)
 			if k := before; r.owner[id] == uid { // otherwise another pod has the ID by now
 				delete(r.owner, id)
-				c.container.FinishedAt = c.container.end(at)
-				r.end(Found{
+				c.container.FinishedAt = c.container.endTime(at)
+				r.addRemoved(Found{
 					UID: uid, Namespace: rec.namespace, Name: rec.name, Container: c.container,
 					Started: k.started(), Ended: c.container.FinishedAt, removed: at,
 				})
@@ -213,12 +213,12 @@ var eventStates = map[RuntimeEventType]State{
 	EventCreated: StateCreated, EventStarted: StateRunning, EventStopped: StateExited, EventDeleted: StateNone,
 }
 
-// take applies an event of the runtime, and returns the events to emit. It returns false if the event has too little data
+// applyEvent applies an event of the runtime, and returns the events to emit. It returns false if the event has too little data
 // and a list is necessary.
 //
-// The pod in the event can be of a later time than the event. So take uses only its names and its exit code. The other
+// The pod in the event can be of a later time than the event. So applyEvent uses only its names and its exit code. The other
 // containers of the pod have their own events.
-func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEvent, enough bool) {
+func (r *records) applyEvent(e RuntimeEvent, now time.Time) (events []*PodLifecycleEvent, enough bool) {
 	to := eventStates[e.Type]
 	if _, gone := r.gone[e.ContainerID]; gone {
 		return nil, true
@@ -251,8 +251,8 @@ func (r *records) take(e RuntimeEvent, now time.Time) (events []*PodLifecycleEve
 	return r.apply(uid, e.Pod, []change{{container: c, from: from, to: to}}, now), true
 }
 
-// end adds a removed container.
-func (r *records) end(f Found) {
+// addRemoved adds a removed container.
+func (r *records) addRemoved(f Found) {
 	if f.Container.State != StateUnknown {
 		f.Container.State = StateExited
 	}

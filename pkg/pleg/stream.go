@@ -59,7 +59,7 @@ func (g *Generator) streamed(e RuntimeEvent) {
 	}
 	expected := g.expected[e.ContainerID]
 	delete(g.expected, e.ContainerID)
-	events, enough := g.records.take(e, now)
+	events, enough := g.records.applyEvent(e, now)
 	g.emit(events)
 	if (len(events) > 0 || enough && !expected.IsZero()) && now.After(g.state.missed.Add(unprovenFor)) {
 		g.state.Evented = true

@@ -31,7 +31,7 @@ func TestTimesOfTheRuntime(t *testing.T) {
 			if got := k.started(); !got.Equal(test.wantStarted) {
 				t.Errorf("started %v, want %v", got, test.wantStarted)
 			}
-			if got := k.end(at(removed)); !got.Equal(test.wantEnded) {
+			if got := k.endTime(at(removed)); !got.Equal(test.wantEnded) {
 				t.Errorf("ended %v, want %v", got, test.wantEnded)
 			}
 		})

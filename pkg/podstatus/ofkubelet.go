@@ -10,10 +10,10 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Stands reports whether a status from a kubelet still agrees with the runtime: each container is the same attempt in the same
-// state. If so, what only the kubelet knew is still valid, such as the results of probes. A nil record agrees with any
+// MatchesRuntime reports whether a status from a kubelet still agrees with the runtime: each container is the same attempt in
+// the same state. If so, what only the kubelet knew is still valid, such as the results of probes. A nil record agrees with any
 // status.
-func Stands(status *v1.PodStatus, record *Record) bool {
+func MatchesRuntime(status *v1.PodStatus, record *Record) bool {
 	if record == nil {
 		return true
 	}
@@ -67,14 +67,14 @@ func isAttempt(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) 
 	return stage(status) != 1
 }
 
-// Ahead reports whether a status from a kubelet is newer than what the runtime reported last: a container has ended, or a newer
-// attempt of it has started. An attempt that the record does not have is newer if it has both a higher restart count and a later
-// start than the newest attempt in the record.
-func Ahead(status *v1.PodStatus, record *Record) bool {
+// NewerThanRuntime reports whether a status from a kubelet is newer than what the runtime reported last: a container has ended,
+// or a newer attempt of it has started. An attempt that the record does not have is newer if it has both a higher restart count
+// and a later start than the newest attempt in the record.
+func NewerThanRuntime(status *v1.PodStatus, record *Record) bool {
 	r := newRuntimeStatus(record)
 	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {
-			if newest := r.find(list[i].Name); newest != nil && isAhead(&list[i], newest) {
+			if newest := r.find(list[i].Name); newest != nil && isNewer(&list[i], newest) {
 				return true
 			}
 		}
@@ -82,8 +82,8 @@ func Ahead(status *v1.PodStatus, record *Record) bool {
 	return false
 }
 
-// isAhead reports whether the status of a container is newer than its newest attempt in the runtime.
-func isAhead(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) bool {
+// isNewer reports whether the status of a container is newer than its newest attempt in the runtime.
+func isNewer(status *v1.ContainerStatus, attempt *runtimeapi.ContainerStatus) bool {
 	if strings.HasSuffix(status.ContainerID, "://"+attempt.GetId()) {
 		return attempt.GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING && stage(status) == 2
 	}

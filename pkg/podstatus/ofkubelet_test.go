@@ -8,46 +8,46 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestStands: the last status of a kubelet that is away stands until a container differs from it.
-func TestStands(t *testing.T) {
+// TestMatchesRuntime: the last status of a kubelet that is away stands until a container differs from it.
+func TestMatchesRuntime(t *testing.T) {
 	l := newLife(v1.RestartPolicyAlways, "init!", "a", "b").sandbox("10.0.0.1").run("init").exit("init", 0, "Completed").run("a", "b")
 	status := l.sync()
-	if !Stands(status, nil) || !Stands(status, l.input().Record) {
+	if !MatchesRuntime(status, nil) || !MatchesRuntime(status, l.input().Record) {
 		t.Error("it does not stand although nothing changed")
 	}
 	waits := status.DeepCopy()
 	waits.ContainerStatuses[0].LastTerminationState.Terminated = &v1.ContainerStateTerminated{ContainerID: waits.ContainerStatuses[0].ContainerID}
 	waits.ContainerStatuses[0].State = v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
-	if Stands(waits, l.input().Record) {
+	if MatchesRuntime(waits, l.input().Record) {
 		t.Error("a container that runs waits")
 	}
 	l.exit("a", 1, "Error")
-	if Stands(status, l.input().Record) {
+	if MatchesRuntime(status, l.input().Record) {
 		t.Error("a container has ended")
 	}
-	if !Stands(waits, l.input().Record) {
+	if !MatchesRuntime(waits, l.input().Record) {
 		t.Error("a container that has ended waits for its next attempt, and that does not stand")
 	}
 	l.tick().run("a")
-	if Stands(status, l.input().Record) || Stands(waits, l.input().Record) {
+	if MatchesRuntime(status, l.input().Record) || MatchesRuntime(waits, l.input().Record) {
 		t.Error("a container has started again")
 	}
-	if status = l.sync(); !Stands(status, l.input().Record) {
+	if status = l.sync(); !MatchesRuntime(status, l.input().Record) {
 		t.Error("the new status does not stand")
 	}
-	if l.remove("init", 0); !Stands(status, l.input().Record) {
+	if l.remove("init", 0); !MatchesRuntime(status, l.input().Record) {
 		t.Error("a container that had ended is gone")
 	}
-	if l.remove("a", 0); Stands(status, l.input().Record) {
+	if l.remove("a", 0); MatchesRuntime(status, l.input().Record) {
 		t.Error("a container that ran is gone")
 	}
-	if Stands(&v1.PodStatus{}, l.input().Record) {
+	if MatchesRuntime(&v1.PodStatus{}, l.input().Record) {
 		t.Error("the runtime has a container that the status does not have")
 	}
 }
 
-// TestAhead shows which statuses are newer than the record of the runtime.
-func TestAhead(t *testing.T) {
+// TestNewerThanRuntime shows which statuses are newer than the record of the runtime.
+func TestNewerThanRuntime(t *testing.T) {
 	l := newLife(v1.RestartPolicyAlways, "a").sandbox("10.0.0.1").run("a")
 	first, running := l.sync(), l.input().Record
 	l.exit("a", 1, "Error")
@@ -73,14 +73,14 @@ func TestAhead(t *testing.T) {
 		"no container":                           {new(v1.PodStatus), running, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Ahead(test.status, test.record); got != test.want {
+			if got := NewerThanRuntime(test.status, test.record); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})
 	}
 	earlier := second.DeepCopy()
 	earlier.ContainerStatuses[0].State.Running.StartedAt = metav1.Unix(1, 0)
-	if Ahead(earlier, running) {
+	if NewerThanRuntime(earlier, running) {
 		t.Error("an attempt of an earlier life of the runtime is ahead")
 	}
 }

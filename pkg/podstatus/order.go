@@ -22,7 +22,7 @@ const (
 func Compare(before, after *v1.PodStatus) Order {
 	var e evidence
 	e.times(before.StartTime, after.StartTime)
-	e.add(int(after.ObservedGeneration - before.ObservedGeneration))
+	e.weigh(int(after.ObservedGeneration - before.ObservedGeneration))
 	for i := range after.Conditions {
 		c := &after.Conditions[i]
 		if old := findCondition(before.Conditions, c.Type); old != nil {
@@ -52,8 +52,8 @@ func Compare(before, after *v1.PodStatus) Order {
 // evidence says whether something shows each order.
 type evidence struct{ newer, older bool }
 
-// add adds evidence: positive for Newer, negative for Older.
-func (e *evidence) add(sign int) {
+// weigh adds evidence: positive for Newer, negative for Older.
+func (e *evidence) weigh(sign int) {
 	e.newer = e.newer || sign > 0
 	e.older = e.older || sign < 0
 }
@@ -61,7 +61,7 @@ func (e *evidence) add(sign int) {
 // times compares two times, which have a resolution of one second. A missing time is no evidence.
 func (e *evidence) times(before, after *metav1.Time) {
 	if !before.IsZero() && !after.IsZero() {
-		e.add(after.Compare(before.Time))
+		e.weigh(after.Compare(before.Time))
 	}
 }
 
@@ -69,15 +69,15 @@ func (e *evidence) times(before, after *metav1.Time) {
 func (e *evidence) container(before, after *v1.ContainerStatus) {
 	switch {
 	case before.RestartCount != after.RestartCount:
-		e.add(int(after.RestartCount - before.RestartCount))
+		e.weigh(int(after.RestartCount - before.RestartCount))
 	case before.ContainerID == after.ContainerID:
-		e.add(stage(after) - stage(before))
+		e.weigh(stage(after) - stage(before))
 	case before.LastTerminationState.Terminated != nil || after.LastTerminationState.Terminated != nil:
 		// A missing ID shows nothing: an attempt that is gone has none either.
 	case before.ContainerID == "":
-		e.add(1) // its first attempt
+		e.weigh(1) // its first attempt
 	case after.ContainerID == "":
-		e.add(-1)
+		e.weigh(-1)
 	}
 }
 

@@ -124,12 +124,12 @@ func (s *Server) RunPodsAPI(ctx context.Context, l net.Listener) error {
 	return s.run(ctx, l, http.HandlerFunc(onlyGRPC), func(ctx context.Context) *grpc.Server { return s.rpc.NewServer(ctx, true) })
 }
 
-func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, modern func(context.Context) *grpc.Server) error {
+func (s *Server) run(ctx context.Context, l net.Listener, plain http.Handler, newGRPC func(context.Context) *grpc.Server) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return socket.Keep(ctx, l, s.metrics.remakes.WithLabelValues(l.Addr().String()).Inc) })
 	group.Go(func() error {
 		return conn.NewSplitter(l, s.limits.At(l.Addr())).Run(ctx, serving(s.httpServer(plain)), func(ctx context.Context, l net.Listener) error {
-			return rpc.Serve(ctx, modern(ctx), l)
+			return rpc.Serve(ctx, newGRPC(ctx), l)
 		}, serving(refuser(s.handleHealth)), func(ctx context.Context, l net.Listener) error {
 			return rpc.Serve(ctx, s.rpc.Refuser(), l) //nolint:contextcheck // a call has its own
 		})

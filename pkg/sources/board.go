@@ -45,9 +45,9 @@ type changeLog struct {
 	unlogged int
 }
 
-// add adds the result of an attempt, which is an error text or empty for a success. It
+// addAttempt adds the result of an attempt, which is an error text or empty for a success. It
 // returns whether the result must be logged, and with which values.
-func (l *changeLog) add(text string, changed bool, since time.Time) (log bool, values []any) {
+func (l *changeLog) addAttempt(text string, changed bool, since time.Time) (log bool, values []any) {
 	if changed {
 		l.unlogged++
 	}
@@ -127,7 +127,7 @@ func (b *Board) Failed(ctx context.Context, err error, message string, keysAndVa
 			now := time.Now()
 			status.Degraded, status.DegradedSince = true, &now
 		}
-		logged, values = b.log.add(text, status.LastError != text, *status.DegradedSince)
+		logged, values = b.log.addAttempt(text, status.LastError != text, *status.DegradedSince)
 		status.LastError = text
 	})
 	if logged {
@@ -143,7 +143,7 @@ func (b *Board) Succeeded(ctx context.Context, message string) {
 	var logged bool
 	var values []any
 	b.Update(func(status *v1alpha1.SourceStatus) {
-		logged, values = b.log.add("", status.Degraded, time.Time{})
+		logged, values = b.log.addAttempt("", status.Degraded, time.Time{})
 		status.Degraded, status.DegradedSince, status.LastError = false, nil, ""
 	})
 	if logged {

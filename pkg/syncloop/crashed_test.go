@@ -122,7 +122,7 @@ func runCrashed(t *testing.T, a *crashed, change func(*Options)) (*statusHarness
 	var last *lastStatus
 	h := runStatus(t, func(opts *Options, h *statusHarness) {
 		last = &lastStatus{shown: &shown{h.recorder}, last: make(map[types.UID]*v1.PodStatus)}
-		opts.Handler, opts.PLEG, opts.Status.Recorder = last, g, rec
+		opts.Handler, opts.PLEG, opts.Status.Records = last, g, rec
 		if change != nil {
 			change(opts)
 		}

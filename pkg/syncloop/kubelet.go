@@ -81,7 +81,7 @@ func (s *statuses) stands(p *sourcePod, status *v1.PodStatus, record *podstatus.
 	if p.source == config.ApiserverSource {
 		return podstatus.Compare(status, &p.pod.Status) == podstatus.Older
 	}
-	return podstatus.Stands(status, record)
+	return podstatus.MatchesRuntime(status, record)
 }
 
 // kubeletNotices returns the channel of the kubelet's statuses.

@@ -172,7 +172,7 @@ func TestTheKubeletIsTurnedOff(t *testing.T) {
 				h := runStatus(t, func(opts *Options, _ *statusHarness) {
 					opts.Status.Kubelet = k
 					if !test.runtime {
-						opts.Status.Recorder = nil
+						opts.Status.Records = nil
 					}
 					if test.restored {
 						opts.Restored = []config.PodUpdate{{
@@ -221,7 +221,7 @@ func TestStatusOfTheKubeletOfAPIPods(t *testing.T) {
 		theirs.ContainerStatuses[0].RestartCount = 1
 		k.gives("a", theirs)
 		h.expect(t, "ADD a:Running on 198.51.100.1 containerd://1", "RECONCILE status a:Running on 198.51.100.1 containerd://2")
-		shown := h.loop.pods.of("api", "a").status
+		shown := h.loop.pods.podOf("api", "a").status
 		if len(shown.Conditions) != 1 || len(theirs.Conditions) != 0 {
 			t.Errorf("%+v, %+v", shown.Conditions, theirs.Conditions)
 		}

@@ -102,7 +102,7 @@ func New(opts Options) *Loop {
 		l.pleg = pleg.None{}
 	}
 	for _, u := range opts.Restored {
-		l.pods.take(u)
+		l.pods.applyUpdate(u)
 		l.statuses.restored(u, l.pods)
 		l.queue.put(u.Pods, time.Now())
 	}
@@ -190,7 +190,7 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 		v.Info("SyncLoop "+u.Op.String(), "source", u.Source, "pods", klog.KObjSlice(u.Pods))
 	}
 	if u.Op.IsConfig() {
-		u = l.take(ctx, u)
+		u = l.prepareUpdate(ctx, u)
 		l.incomplete = u.More
 		defer l.reconcile(ctx)
 	}
@@ -219,7 +219,7 @@ func (l *Loop) dispatch(ctx context.Context, u config.PodUpdate) {
 func (l *Loop) syncDue(ctx context.Context) {
 	now := time.Now()
 	maps.DeleteFunc(l.backoff, func(_ types.UID, b *await.Backoff) bool { return over(b, now) })
-	due := l.queue.take(now, l.pods)
+	due := l.queue.getWork(now, l.pods)
 	if len(due) == 0 {
 		return
 	}

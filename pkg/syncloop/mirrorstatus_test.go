@@ -110,7 +110,7 @@ func TestStatusOfAMirrorPodBeforeTheRuntime(t *testing.T) {
 // wrote it. Nobody says that the runtime made a status.
 func TestStatusOfAMirrorPodWithoutARuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := runStatus(t, func(opts *Options, _ *statusHarness) { opts.Status.Recorder = nil })
+		h := runStatus(t, func(opts *Options, _ *statusHarness) { opts.Status.Records = nil })
 		expectBy := func(want StatusBy) {
 			t.Helper()
 			if by := h.by(t, "file"); by != want {

@@ -44,9 +44,9 @@ func newPodManager() *podManager {
 	}
 }
 
-// take applies an update of the config. It returns the static pods whose mirror pods are in
+// applyUpdate applies an update of the config. It returns the static pods whose mirror pods are in
 // the update.
-func (m *podManager) take(u config.PodUpdate) (mirrored []types.UID) {
+func (m *podManager) applyUpdate(u config.PodUpdate) (mirrored []types.UID) {
 	for n, pod := range u.Pods {
 		mirrored = append(mirrored, m.index(u, pod)...)
 		pods := m.byUID[pod.UID]
@@ -112,8 +112,8 @@ func find(pods []*sourcePod, source string) (int, bool) {
 	return slices.BinarySearchFunc(pods, source, func(p *sourcePod, source string) int { return cmp.Compare(p.source, source) })
 }
 
-// of returns the pod of a source, or nil.
-func (m *podManager) of(source string, uid types.UID) *sourcePod {
+// podOf returns the pod of a source, or nil.
+func (m *podManager) podOf(source string, uid types.UID) *sourcePod {
 	pods := m.byUID[uid]
 	if i, there := find(pods, source); there {
 		return pods[i]

@@ -17,7 +17,7 @@ func TestPodsOfSeveralSources(t *testing.T) {
 		for _, uid := range uids {
 			u.Pods = append(u.Pods, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", UID: types.UID(uid), Labels: map[string]string{"of": source}}})
 		}
-		m.take(u)
+		m.applyUpdate(u)
 	}
 	expect := func(uid, source string, named int) {
 		t.Helper()

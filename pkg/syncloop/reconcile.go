@@ -16,11 +16,11 @@ import (
 // already.
 func (l *Loop) withStatuses(ctx context.Context, u config.PodUpdate) config.PodUpdate {
 	for i, pod := range u.Pods {
-		p := l.pods.of(u.Source, pod.UID)
+		p := l.pods.podOf(u.Source, pod.UID)
 		if p == nil || p.pod != pod {
 			continue // the source has the UID twice
 		}
-		if p.status = l.statuses.of(ctx, p, l.pods.mirror(pod)); p.status == nil {
+		if p.status = l.statuses.statusFor(ctx, p, l.pods.mirror(pod)); p.status == nil {
 			continue
 		}
 		if u.Statuses == nil {
@@ -31,10 +31,10 @@ func (l *Loop) withStatuses(ctx context.Context, u config.PodUpdate) config.PodU
 	return u
 }
 
-// take prepares an update of the config: it records the pods, requests their state in the
+// prepareUpdate prepares an update of the config: it records the pods, requests their state in the
 // runtime, and adds their statuses.
-func (l *Loop) take(ctx context.Context, u config.PodUpdate) config.PodUpdate {
-	mirrored := l.pods.take(u)
+func (l *Loop) prepareUpdate(ctx context.Context, u config.PodUpdate) config.PodUpdate {
+	mirrored := l.pods.applyUpdate(u)
 	l.showMirrorPods(u)
 	if !l.statuses.enabled() {
 		return u
@@ -59,7 +59,7 @@ func (l *Loop) take(ctx context.Context, u config.PodUpdate) config.PodUpdate {
 // seekNew requests the record of a pod in an update. If the runtime does not have the pod, the
 // record is empty, and known at once, so that the update has the status.
 func (l *Loop) seekNew(uid types.UID) {
-	if pod, listed := l.pleg.Pod(uid); listed && pod == nil && l.statuses.Recorder != nil {
+	if pod, listed := l.pleg.Pod(uid); listed && pod == nil && l.statuses.Records != nil {
 		l.statuses.records[uid] = new(podstatus.Record)
 		l.statuses.waiting[uid] = true
 		return
@@ -69,10 +69,10 @@ func (l *Loop) seekNew(uid types.UID) {
 
 // seek requests the record of a pod.
 func (l *Loop) seek(uid types.UID) {
-	if l.statuses.Recorder == nil || !slices.ContainsFunc(l.pods.all(uid), l.statuses.covers) {
+	if l.statuses.Records == nil || !slices.ContainsFunc(l.pods.all(uid), l.statuses.covers) {
 		return
 	}
-	l.statuses.Recorder.Request(uid)
+	l.statuses.Records.Request(uid)
 }
 
 // recorded takes a record from the runtime.
@@ -89,7 +89,7 @@ func (l *Loop) recorded(ctx context.Context, r podstatus.Reading) {
 	if pod, listed := l.pleg.Pod(r.UID); listed && pod == nil && len(r.Record.Containers)+len(r.Record.Sandboxes) > 0 {
 		// The runtime removed the pod since. If the event came before this record, nothing
 		// else requests another one.
-		l.statuses.Recorder.Request(r.UID)
+		l.statuses.Records.Request(r.UID)
 	}
 	l.reconcile(ctx)
 }
@@ -109,7 +109,7 @@ func (l *Loop) reconcile(ctx context.Context) {
 	slices.Sort(waiting)
 	for _, uid := range waiting {
 		for _, p := range l.pods.all(uid) {
-			status := l.statuses.of(ctx, p, l.pods.mirror(p.pod))
+			status := l.statuses.statusFor(ctx, p, l.pods.mirror(p.pod))
 			if status == p.status {
 				continue
 			}

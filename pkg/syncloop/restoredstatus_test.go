@@ -56,7 +56,7 @@ func TestRestoredStatusGoes(t *testing.T) {
 		want   []string
 	}{
 		{"a runtime", func(*StatusOptions) {}, nil},
-		{"no runtime", func(s *StatusOptions) { s.Recorder = nil }, []string{"RECONCILE status a:Pending"}},
+		{"no runtime", func(s *StatusOptions) { s.Records = nil }, []string{"RECONCILE status a:Pending"}},
 		{"turned off", func(s *StatusOptions) { *s = StatusOptions{} }, []string{"RECONCILE status a:Pending"}},
 		{"not of this source", func(s *StatusOptions) { s.Sources = []string{"http"} }, []string{"RECONCILE status a:Pending"}},
 	} {

@@ -16,8 +16,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
-// Recorder reads the records of pods from the runtime.
-type Recorder interface {
+// RecordReader reads the records of pods from the runtime.
+type RecordReader interface {
 	// Request requests the record of a pod. It does not block.
 	Request(uid types.UID)
 	// Forget forgets a pod that no source has any more.
@@ -36,8 +36,8 @@ type StatusOptions struct {
 	NodeIPs func() []string
 	// Minor returns the minor version of the kubelet whose rules apply. nil for the newest.
 	Minor func() int
-	// Recorder is nil without a runtime.
-	Recorder Recorder
+	// Records is nil without a runtime.
+	Records RecordReader
 	// Kubelet gives the status that the kubelet gave a pod of any source; nil without the kubelet's Pods API.
 	Kubelet KubeletStatuses
 }
@@ -76,24 +76,24 @@ func (s *statuses) enabled() bool { return len(s.Sources) > 0 || s.Kubelet != ni
 
 // readings returns the channel of records.
 func (s *statuses) readings() <-chan podstatus.Reading {
-	if s.Recorder == nil || !s.enabled() {
+	if s.Records == nil || !s.enabled() {
 		return nil
 	}
-	return s.Recorder.Watch()
+	return s.Records.Watch()
 }
 
 // restored takes the pods of a source before a restart. Their statuses are computed again at
 // the start: with other options, they may get none.
 func (s *statuses) restored(u config.PodUpdate, pods *podManager) {
 	for _, pod := range u.Pods {
-		s.renew(pods.of(u.Source, pod.UID))
+		s.renew(pods.podOf(u.Source, pod.UID))
 	}
 }
 
 // renew makes reconcile compute the status of a pod again. Without a runtime, no status stands but that of a kubelet.
 func (s *statuses) renew(p *sourcePod) {
 	s.waiting[p.pod.UID] = true
-	if s.Recorder == nil && !s.ofKubelet(p) {
+	if s.Records == nil && !s.ofKubelet(p) {
 		p.generated = nil
 	}
 }
@@ -102,8 +102,8 @@ func (s *statuses) renew(p *sourcePod) {
 func (s *statuses) forget(uid types.UID) {
 	delete(s.records, uid)
 	delete(s.waiting, uid)
-	if s.Recorder != nil {
-		s.Recorder.Forget(uid)
+	if s.Records != nil {
+		s.Records.Forget(uid)
 	}
 }
 
@@ -115,9 +115,9 @@ func (s *statuses) covers(p *sourcePod) bool {
 	return slices.Contains(s.Sources, config.SourceKind(p.source))
 }
 
-// of returns the status to show of a pod, or nil for its own. An unchanged status is the same
+// statusFor returns the status to show of a pod, or nil for its own. An unchanged status is the same
 // pointer as before.
-func (s *statuses) of(ctx context.Context, p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
+func (s *statuses) statusFor(ctx context.Context, p *sourcePod, mirror *v1.Pod) *v1.PodStatus {
 	status, by := s.fromKubelet(p)
 	if status == nil {
 		status, by = s.computed(ctx, p, mirror)
@@ -157,7 +157,7 @@ func (s *statuses) computed(ctx context.Context, p *sourcePod, mirror *v1.Pod) (
 	switch {
 	case byMirror:
 		return &mirror.Status, ByMirrorPod
-	case s.Recorder == nil:
+	case s.Records == nil:
 		return status, BySource
 	}
 	return status, ByRuntime
@@ -170,7 +170,7 @@ func (p *sourcePod) follow(record *podstatus.Record) {
 	case p.before == nil && p.generated != nil && podstatus.Lacks(p.generated, record):
 		p.before = p.generated
 	case p.before != nil && !podstatus.Lacks(p.before, record):
-		if podstatus.Stands(p.before, record) {
+		if podstatus.MatchesRuntime(p.before, record) {
 			p.generated = p.before
 		}
 		p.before = nil
@@ -179,7 +179,7 @@ func (p *sourcePod) follow(record *podstatus.Record) {
 
 // counts reports whether the status in a mirror pod is at least as new as the record of the runtime.
 func counts(status *v1.PodStatus, record *podstatus.Record) bool {
-	return podstatus.Stands(status, record) || podstatus.Ahead(status, record)
+	return podstatus.MatchesRuntime(status, record) || podstatus.NewerThanRuntime(status, record)
 }
 
 // tryGenerate computes the status of a pod. It returns nil if that panics: the pod, and what the runtime

@@ -21,7 +21,7 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
-// readings is a Recorder whose readings the test sends.
+// readings is a RecordReader whose readings the test sends.
 type readings struct {
 	mu        sync.Mutex
 	requested []types.UID
@@ -88,7 +88,7 @@ func runStatus(t *testing.T, change func(*Options, *statusHarness)) *statusHarne
 		readings: &readings{channel: make(chan podstatus.Reading)}, ips: []string{"192.0.2.1"},
 	}
 	opts := Options{Handler: &shown{h.recorder}, SourcesReady: h.recorder, PLEG: h.events, Status: StatusOptions{
-		Sources: []string{config.FileSource}, Recorder: h.readings,
+		Sources: []string{config.FileSource}, Records: h.readings,
 		NodeIPs: func() []string { h.mu.Lock(); defer h.mu.Unlock(); return h.ips },
 	}}
 	if change != nil {
@@ -253,7 +253,7 @@ func TestStatusOfAPIPods(t *testing.T) {
 // A new address of the node changes the statuses.
 func TestStatusFollowsTheNodesAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := runStatus(t, func(opts *Options, _ *statusHarness) { opts.Status.Recorder = nil })
+		h := runStatus(t, func(opts *Options, _ *statusHarness) { opts.Status.Records = nil })
 		a := static("a")
 		a.Spec.HostNetwork = true
 		h.add("file", a, static("b"))
@@ -272,7 +272,7 @@ func TestStatusFollowsTheNodesAddress(t *testing.T) {
 func TestTheFirstStatusHasTheNodesAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := runStatus(t, func(opts *Options, h *statusHarness) {
-			opts.Status.Recorder = nil
+			opts.Status.Records = nil
 			h.ips = nil
 			h.prepare = func(*Loop) { h.ips = []string{"192.0.2.1"} }
 		})
@@ -383,7 +383,7 @@ func TestAContainerThatReturns(t *testing.T) {
 					synctest.Wait()
 				}
 				h.stop(t)
-				c := h.loop.pods.of("file", "a").status.ContainerStatuses[0]
+				c := h.loop.pods.podOf("file", "a").status.ContainerStatuses[0]
 				exited := c.LastTerminationState.Terminated != nil
 				if c.State.Running == nil || c.RestartCount != test.restarts || exited != (test.restarts > 0) {
 					t.Errorf("the container is %+v, want it running, with %d restarts", c, test.restarts)

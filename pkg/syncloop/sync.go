@@ -56,8 +56,8 @@ func (q *syncQueue) setPeriod(period time.Duration, now time.Time) {
 	}
 }
 
-// take returns the pods that are due, and schedules their next sync.
-func (q *syncQueue) take(now time.Time, pods *podManager) (due []*v1.Pod) {
+// getWork returns the pods that are due, and schedules their next sync.
+func (q *syncQueue) getWork(now time.Time, pods *podManager) (due []*v1.Pod) {
 	for uid, at := range q.due {
 		if at.After(now) {
 			continue

@@ -158,7 +158,7 @@ func manifestsSection(source *v1alpha1.SourceStatus) *page {
 	slices.SortStableFunc(rows, moreSevere)
 	p.table([]string{"MANIFEST", "STATE", "POD", "MESSAGE"}, rows)
 	for _, state := range slices.Sorted(maps.Keys(omitted)) {
-		p.add(normal, "and %d more %s", omitted[state], state)
+		p.addLine(normal, "and %d more %s", omitted[state], state)
 	}
 	return p
 }

@@ -33,17 +33,17 @@ type pageLine struct {
 	severity severity
 }
 
-func (p *page) add(s severity, format string, args ...any) {
+func (p *page) addLine(s severity, format string, args ...any) {
 	p.lines = append(p.lines, pageLine{fmt.Sprintf(format, args...), s})
 }
 
 // label adds a line with a name. Characters that are not printable are escaped.
-func (p *page) label(s severity, name, text string) { p.add(s, "%-10s %s", name, cli.Cell(text)) }
+func (p *page) label(s severity, name, text string) { p.addLine(s, "%-10s %s", name, cli.Cell(text)) }
 
 // gap adds an empty line, unless the page is empty.
 func (p *page) gap() {
 	if len(p.lines) > 0 {
-		p.add(normal, "")
+		p.addLine(normal, "")
 	}
 }
 
@@ -91,7 +91,7 @@ func (p *page) cut(width, height int) *page {
 	fits := &page{lines: slices.Clone(p.lines)}
 	if more := len(p.lines) - height + 1; more > 1 && height > 1 {
 		fits.lines = fits.lines[:height-1]
-		fits.add(heading, "and %d more lines", more)
+		fits.addLine(heading, "and %d more lines", more)
 	}
 	for i := range fits.lines {
 		if width > 1 {

@@ -129,7 +129,7 @@ func mirrorPodsSection(m *v1alpha1.MirrorStatus) *page {
 	}
 	p.table([]string{"MIRROR POD", "SINCE", "PROBLEM"}, rows)
 	if m.ProblemsOmitted > 0 {
-		p.add(bad, "and %d more", m.ProblemsOmitted)
+		p.addLine(bad, "and %d more", m.ProblemsOmitted)
 	}
 	return p
 }

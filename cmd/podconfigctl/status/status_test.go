@@ -160,7 +160,7 @@ func containsText(t *testing.T, p *page, want string) {
 // Wide characters take two cells: a line with them must not wrap, which would scroll the screen.
 func TestPageWithWideCharactersFitsTheScreen(t *testing.T) {
 	p := new(page)
-	p.add(normal, "%s", strings.Repeat("漢", 30))
+	p.addLine(normal, "%s", strings.Repeat("漢", 30))
 	for width := 2; width < 70; width++ {
 		if got := ansi.StringWidth(p.cut(width, 5).lines[0].text); got > width {
 			t.Errorf("%d cells on a screen of %d", got, width)

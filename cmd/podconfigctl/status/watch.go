@@ -88,7 +88,7 @@ func (w *statusWatch) show(r *report, failed error) error {
 // withError returns a page with an error above it.
 func withError(p *page, err error) *page {
 	above := new(page)
-	above.add(bad, "%s", cli.Cell(err.Error()))
+	above.addLine(bad, "%s", cli.Cell(err.Error()))
 	above.gap()
 	above.lines = append(above.lines, p.lines...)
 	return above

@@ -91,7 +91,7 @@ func listenerOf(f *os.File) (net.Listener, error) {
 
 // Unix takes the unix socket with that path; nil if there is none.
 func (p *Sockets) Unix(path string) *net.UnixListener {
-	l, _ := p.take(func(l net.Listener) bool {
+	l, _ := p.pop(func(l net.Listener) bool {
 		at, ok := l.Addr().(*net.UnixAddr)
 		return ok && samePath(at.Name, path)
 	}).(*net.UnixListener)
@@ -113,14 +113,14 @@ func samePath(a, b string) bool {
 
 // TCP takes the socket that listens at an address of TCP; nil if there is none.
 func (p *Sockets) TCP(listensAt func(netip.AddrPort) bool) net.Listener {
-	return p.take(func(l net.Listener) bool {
+	return p.pop(func(l net.Listener) bool {
 		at, ok := l.Addr().(*net.TCPAddr)
 		return ok && listensAt(at.AddrPort())
 	})
 }
 
-// take removes the first socket that fits, and returns its listener; nil if there is none.
-func (p *Sockets) take(fits func(net.Listener) bool) net.Listener {
+// pop removes the first socket that fits, and returns its listener; nil if there is none.
+func (p *Sockets) pop(fits func(net.Listener) bool) net.Listener {
 	i := slices.IndexFunc(*p, func(s passedSocket) bool { return fits(s.Listener) })
 	if i < 0 {
 		return nil

@@ -16,25 +16,25 @@ const jump = time.Minute
 // beginning is the time that has passed when a directory is first used. 0 is unknown.
 const beginning time.Duration = 1
 
-// passing measures the time that passes.
-type passing struct {
+// ageClock measures the time that passes.
+type ageClock struct {
 	opened, clock time.Time
 	// before is the time that had passed when the log was opened.
 	before time.Duration
 }
 
-// passed returns the time that has passed.
-func (p *passing) passed() time.Duration { return p.before + time.Since(p.opened) }
+// elapsed returns the time that has passed.
+func (p *ageClock) elapsed() time.Duration { return p.before + time.Since(p.opened) }
 
 // clockWasSet reports whether the clock was set between the opening of the log and the reading.
-func (p *passing) clockWasSet(reading time.Time) bool {
+func (p *ageClock) clockWasSet(reading time.Time) bool {
 	return (reading.Round(0).Sub(p.clock) - time.Since(p.opened)).Abs() > jump // Round leaves out what no clock sets
 }
 
-// passing starts the measurement of a process that opens the log. For the time between two processes,
+// newAgeClock starts the measurement of a process that opens the log. For the time between two processes,
 // only the clock is known. It may be wrong, so at most the period counts. Otherwise a wrong clock would
 // make the log too old.
-func (r *recovery) passing(period time.Duration) passing {
+func (r *recovery) newAgeClock(period time.Duration) ageClock {
 	for i, s := range slices.Backward(r.segments) {
 		h := s.header
 		switch {
@@ -46,7 +46,7 @@ func (r *recovery) passing(period time.Duration) passing {
 			h.Passed = next.Passed - between(h.Created, next.Created, period)
 		}
 	}
-	p := passing{opened: time.Now(), clock: r.now.Round(0), before: beginning}
+	p := ageClock{opened: time.Now(), clock: r.now.Round(0), before: beginning}
 	if n := len(r.segments); n > 0 {
 		end := r.end.known
 		if end.passed == 0 {

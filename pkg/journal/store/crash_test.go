@@ -101,7 +101,7 @@ func crashOnce(t *testing.T, c *crash) {
 	}
 
 	instance, stored := recovered.Instance, m.revision // what must come back
-	states := map[int64]map[podKey]kept{m.revision: maps.Clone(m.pods)}
+	states := map[int64]map[sourceUID]kept{m.revision: maps.Clone(m.pods)}
 	files.setFault(c.before)
 	p, recovered = start(t, opts)
 	broken := recovered.Instance != instance

@@ -43,7 +43,7 @@ func (l *Log) headerLocked() *header {
 	l.ceiling = max(l.ceiling, l.table.Revision()+reserve)
 	h := &header{
 		Instance: l.instance, Node: l.opts.Node, BootID: l.opts.BootID, Created: l.opts.Now(),
-		Latest: l.latest, Passed: l.passing.passed(), Base: l.table.Revision(), Ceiling: l.ceiling, Note: l.note,
+		Latest: l.latest, Passed: l.ageClock.elapsed(), Base: l.table.Revision(), Ceiling: l.ceiling, Note: l.note,
 	}
 	switch k := len(l.segments); {
 	case l.file != nil:
@@ -159,6 +159,6 @@ func (l *Log) rollDueLocked() bool {
 		return false
 	default:
 		return size >= max(l.opts.SegmentBytes, l.snapshot) ||
-			size > 0 && l.passing.passed()-l.current.header.Passed >= l.opts.MaxAge/8
+			size > 0 && l.ageClock.elapsed()-l.current.header.Passed >= l.opts.MaxAge/8
 	}
 }

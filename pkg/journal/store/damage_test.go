@@ -17,12 +17,12 @@ import (
 
 // written returns a directory with several segments, whose process was killed, and the
 // states that were shown, by revision.
-func written(t *testing.T, sets int) (*memFS, *model, map[int64]map[podKey]kept) {
+func written(t *testing.T, sets int) (*memFS, *model, map[int64]map[sourceUID]kept) {
 	t.Helper()
 	fs := newMemFS()
 	p, recovered := start(t, options(fs))
 	m := newModel(7, recovered)
-	shown := map[int64]map[podKey]kept{m.revision: {}}
+	shown := map[int64]map[sourceUID]kept{m.revision: {}}
 	for range sets {
 		p.append(m.set())
 		shown[m.revision] = maps.Clone(m.pods)
@@ -39,7 +39,7 @@ func withState(data []byte, sources map[string]journal.Source) []byte {
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		c.source(sources[name])
 	}
-	data, err := c.end(kindState)
+	data, err := c.lastFrame(kindState)
 	if err != nil {
 		panic(err)
 	}
@@ -116,7 +116,7 @@ func TestAFlippedByte(t *testing.T) {
 	})
 }
 
-func equalStates(a, b map[podKey]kept) bool {
+func equalStates(a, b map[sourceUID]kept) bool {
 	if len(a) != len(b) {
 		return false
 	}

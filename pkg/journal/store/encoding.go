@@ -58,8 +58,8 @@ func (p *pieces) source(s journal.Source) {
 	p.message(setSource, true, func(c *codec) { sourceFields(c, &s) })
 }
 
-// end ends the last frame, which has another kind.
-func (p *pieces) end(last kind) ([]byte, error) {
+// lastFrame ends the last frame, which has another kind.
+func (p *pieces) lastFrame(last kind) ([]byte, error) {
 	p.out[p.start+frameHead] = byte(last)
 	return p.out, endFrame(p.out, p.start)
 }
@@ -84,7 +84,7 @@ func writeSnapshot(h *header, t *journal.Table, write func([]byte) error) (err e
 	for _, name := range slices.Sorted(maps.Keys(t.Sources())) {
 		c.source(t.Sources()[name])
 	}
-	last, err := c.end(kindState)
+	last, err := c.lastFrame(kindState)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func encodeSet(s *journal.Set, passed time.Duration) (frames []byte, err error) 
 	for _, source := range s.Sources {
 		c.source(source)
 	}
-	return c.end(kindSet)
+	return c.lastFrame(kindSet)
 }
 
 // appendPod appends a pod as a field. byName is the revision of its
@@ -217,8 +217,8 @@ type setDecoder struct {
 	passed time.Duration
 }
 
-// add adds the next piece.
-func (d *setDecoder) add(body []byte) error {
+// decodePiece adds the next piece.
+func (d *setDecoder) decodePiece(body []byte) error {
 	if d.set == nil {
 		d.set, d.passed = new(journal.Set), 0
 	}
@@ -253,8 +253,8 @@ func (d *setDecoder) add(body []byte) error {
 	return c.err
 }
 
-// take returns the set, which is now complete.
-func (d *setDecoder) take() *journal.Set {
+// completeSet returns the set, which is now complete.
+func (d *setDecoder) completeSet() *journal.Set {
 	set := d.set
 	d.set = nil
 	return set

@@ -181,7 +181,7 @@ func (h *historian) read(i int, yield func(Record, error) bool) {
 	s := h.segments[i]
 	p := &part{
 		historian: h, segment: s, yield: yield,
-		pods: make(map[podKey]*journal.Pod), removed: make(map[nameKey]*journal.Pod), added: make(map[nameKey]bool),
+		pods: make(map[sourceUID]*journal.Pod), removed: make(map[nameKey]*journal.Pod), added: make(map[nameKey]bool),
 	}
 	missing, err := p.records(i)
 	if err == nil {

@@ -20,7 +20,7 @@ import (
 // wanted returns the records of the model's sets.
 func wanted(instance string, sets []*journal.Set) []Record {
 	var records []Record
-	pods := make(map[podKey]*journal.Pod)
+	pods := make(map[sourceUID]*journal.Pod)
 	for _, set := range sets {
 		revision := set.First
 		removed, added := make(map[string]*journal.Pod), make(map[string]bool)
@@ -32,7 +32,7 @@ func wanted(instance string, sets []*journal.Set) []Record {
 		for _, u := range set.Updates {
 			r := Record{Time: set.Time, Instance: instance, Op: u.Op, Source: u.Source, Revision: revision}
 			for _, p := range u.Pods {
-				key := podKey{u.Source, p.Object.UID}
+				key := sourceUID{u.Source, p.Object.UID}
 				r.Pod, r.Before, r.Replaced = p, pods[key], false
 				switch name := u.Source + p.Object.Name; u.Op {
 				case config.REMOVE:

@@ -68,7 +68,7 @@ func (l *Log) Close() error {
 			err = l.syncBefore(before, named)
 		}
 		if stored && err == nil {
-			_, err = file.Write(appendStop(nil, l.opts.Now(), l.passing.passed()))
+			_, err = file.Write(appendStop(nil, l.opts.Now(), l.ageClock.elapsed()))
 			err = cmp.Or(err, file.Sync())
 		}
 		err = cmp.Or(err, file.Close())
@@ -260,7 +260,7 @@ func (l *Log) makeRoom() {
 // too old.
 func (l *Log) prune() {
 	l.mu.Lock()
-	passed, bytes := l.passing.passed(), l.bytesLocked()
+	passed, bytes := l.ageClock.elapsed(), l.bytesLocked()
 	n := 0
 	for ; n < len(l.segments); n++ {
 		after := l.current

@@ -89,10 +89,10 @@ const (
 
 // Log is the append-only log. It is safe for concurrent use.
 type Log struct {
-	opts    Options
-	passing passing
-	metrics *metrics
-	logger  logr.Logger
+	opts     Options
+	ageClock ageClock
+	metrics  *metrics
+	logger   logr.Logger
 	// writers are the goroutines that write: the current one, and earlier ones that hang in a write.
 	writers sync.WaitGroup
 
@@ -199,7 +199,7 @@ func Open(opts Options) (*Log, *Recovered, error) {
 	}
 	l.instance, l.ceiling, l.note, l.latest = recovered.Instance, recovered.Reserved+reserve, r.note, r.latest
 	l.segments, l.superseded, l.unread = r.segments, r.leftovers, r.unread
-	l.passing = r.passing(opts.MaxAge / 8)
+	l.ageClock = r.newAgeClock(opts.MaxAge / 8)
 	l.follow(r)
 	return l, recovered, nil
 }
@@ -250,8 +250,8 @@ func (l *Log) Begin(table *journal.Table) {
 // does not wait.
 func (l *Log) Append(set *journal.Set, show func(journal.Commit)) {
 	passed := time.Duration(0)
-	if l.passing.clockWasSet(set.Time) {
-		passed = l.passing.passed()
+	if l.ageClock.clockWasSet(set.Time) {
+		passed = l.ageClock.elapsed()
 	}
 	frames, err := encodeSet(set, passed)
 	l.mu.Lock()

@@ -18,7 +18,7 @@ func TestASetComesBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := newModel(rapid.Uint64().Draw(rt, "seed"), &Recovered{})
 		m.padding = rapid.SampledFrom([]int{0, 0, 100, 100, 300 << 10}).Draw(rt, "padding")
-		pods := make(map[podKey]kept)
+		pods := make(map[sourceUID]kept)
 		for range rapid.IntRange(1, 8).Draw(rt, "sets") {
 			set := m.set()
 			frames, err := encodeSet(set, 0)

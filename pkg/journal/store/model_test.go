@@ -29,7 +29,7 @@ type kept struct {
 }
 
 // tableOfPods returns a table of pods.
-func tableOfPods(revision int64, pods map[podKey]kept, sources map[string]journal.Source) *journal.Table {
+func tableOfPods(revision int64, pods map[sourceUID]kept, sources map[string]journal.Source) *journal.Table {
 	return journal.NewTable(revision, func(yield func(*journal.Pod, int64) bool) {
 		for _, p := range pods {
 			yield(p.Pod, p.byName)
@@ -44,7 +44,7 @@ type model struct {
 	revision int64
 	// reserved is the revision that the next set must be above.
 	reserved int64
-	pods     map[podKey]kept
+	pods     map[sourceUID]kept
 	now      time.Time
 	// sets are all that were made.
 	sets []*journal.Set
@@ -65,10 +65,10 @@ func (m *model) begin(r *Recovered) {
 
 // applyTo applies a set to the pods, as a journal does. A stored REMOVE has only the names of its pods. They are
 // replaced by the versions that it removes.
-func applyTo(pods map[podKey]kept, set *journal.Set) {
+func applyTo(pods map[sourceUID]kept, set *journal.Set) {
 	for _, u := range set.Updates {
 		for k, p := range u.Pods {
-			key := podKey{u.Source, p.Object.UID}
+			key := sourceUID{u.Source, p.Object.UID}
 			switch before, ok := pods[key]; {
 			case u.Op != config.REMOVE:
 				pods[key] = kept{Pod: p}
@@ -82,9 +82,9 @@ func applyTo(pods map[podKey]kept, set *journal.Set) {
 }
 
 // renumber gives pods other revisions under their names.
-func renumber(pods map[podKey]kept, names []journal.Change) {
+func renumber(pods map[sourceUID]kept, names []journal.Change) {
 	for _, c := range names {
-		key := podKey{c.After.Source, c.After.Object.UID}
+		key := sourceUID{c.After.Source, c.After.Object.UID}
 		if p, ok := pods[key]; ok {
 			p.byName = c.Revision
 			pods[key] = p
@@ -155,7 +155,7 @@ func (m *model) set() *journal.Set {
 	return set
 }
 
-func cmpKeys(a, b podKey) int {
+func cmpKeys(a, b sourceUID) int {
 	return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.uid, b.uid))
 }
 
@@ -167,7 +167,7 @@ func options(fs FS) Options {
 // process is a log that runs.
 type process struct {
 	log  *Log
-	pods map[podKey]kept
+	pods map[sourceUID]kept
 	stop context.CancelFunc
 	done chan error
 }
@@ -207,8 +207,8 @@ func (p *process) end() {
 }
 
 // final returns the state that a result describes.
-func final(r *Recovered) map[podKey]kept {
-	pods := make(map[podKey]kept)
+func final(r *Recovered) map[sourceUID]kept {
+	pods := make(map[sourceUID]kept)
 	if r.Base == nil { // of a test
 		return pods
 	}
@@ -234,7 +234,7 @@ type (
 		First, Revision int64
 		Time            time.Time
 		Updates         []*journal.Update
-		Names           map[podKey]int64
+		Names           map[sourceUID]int64
 		Sources         []journal.Source
 	}
 )
@@ -247,13 +247,13 @@ var asStored = gocmp.Options{
 		return &storedPod{p.Source, p.Revision, p.Merged, p.Status, p.File}
 	}),
 	gocmp.Transformer("set", func(s *journal.Set) *storedSet {
-		names := make(map[podKey]int64)
+		names := make(map[sourceUID]int64)
 		for _, c := range s.Names {
 			names[keyOf(c.After)] = c.Revision
 		}
 		return &storedSet{s.First, s.Revision, s.Time, s.Updates, names, s.Sources}
 	}),
-	gocmp.AllowUnexported(kept{}, podKey{}),
+	gocmp.AllowUnexported(kept{}, sourceUID{}),
 }
 
 // equal compares got and want. cmp.Diff is slow, so it is called only if they may differ.

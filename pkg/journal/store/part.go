@@ -17,7 +17,7 @@ type part struct {
 
 	yield func(Record, error) bool
 	// pods are the present ones. end is where the records end.
-	pods map[podKey]*journal.Pod
+	pods map[sourceUID]*journal.Pod
 	end  tail
 	// removed are the pods that the current set has removed. added are the names that it
 	// adds.

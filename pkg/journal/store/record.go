@@ -132,22 +132,22 @@ func (r *record) fields(c *codec) {
 	text(c, 7, &r.uid)
 }
 
-// podKey identifies a pod: versions of the same pod have the same key.
-type podKey struct {
+// sourceUID identifies a pod: versions of the same pod have the same key.
+type sourceUID struct {
 	source string
 	uid    types.UID
 }
 
-func keyOf(p *journal.Pod) podKey { return podKey{p.Source, p.Object.UID} }
+func keyOf(p *journal.Pod) sourceUID { return sourceUID{p.Source, p.Object.UID} }
 
 // renumbered returns the pods whose name has another revision than the version of the pod.
-func renumbered(set *journal.Set) (byName map[podKey]int64) {
+func renumbered(set *journal.Set) (byName map[sourceUID]int64) {
 	for _, c := range set.Names {
 		if c.After == nil || c.After.Revision != c.Revision || isVersion(set, c) { // another revision: only its owners changed
 			continue
 		}
 		if byName == nil {
-			byName = make(map[podKey]int64)
+			byName = make(map[sourceUID]int64)
 		}
 		byName[keyOf(c.After)] = c.Revision
 	}

@@ -128,12 +128,12 @@ func (r *reader) snapshot(decode bool) (*journal.Set, error) {
 			return nil, fmt.Errorf("%w: the snapshot has no end", errDamaged)
 		}
 		if decode {
-			if err := d.add(body); err != nil {
+			if err := d.decodePiece(body); err != nil {
 				return nil, err
 			}
 		}
 		if k == kindState {
-			return d.take(), nil
+			return d.completeSet(), nil
 		}
 	}
 }
@@ -211,12 +211,12 @@ func (r *reader) record(k kind, body []byte, d *setDecoder, t *tail, visit func(
 			t.time, t.known = stop.time, known{stop.passed, stop.time}
 		}
 	case kindPiece:
-		return d.add(body)
+		return d.decodePiece(body)
 	case kindSet:
-		if err := d.add(body); err != nil {
+		if err := d.decodePiece(body); err != nil {
 			return err
 		}
-		set := d.take()
+		set := d.completeSet()
 		if set.First <= t.revision || set.Revision < set.First {
 			return fmt.Errorf("%w before byte %d: revisions %d to %d after %d", errDamaged, r.offset, set.First, set.Revision, t.revision)
 		}

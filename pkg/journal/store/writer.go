@@ -20,7 +20,7 @@ func (l *Log) write(generation int) {
 	defer watch.Stop()
 	var buffer []byte
 	for {
-		b := l.take(generation)
+		b := l.nextBatch(generation)
 		if b == nil {
 			return
 		}
@@ -90,8 +90,8 @@ type batch struct {
 	commit  journal.Commit
 }
 
-// take waits for sets. It returns nil if this writer must end.
-func (l *Log) take(generation int) *batch {
+// nextBatch waits for sets. It returns nil if this writer must end.
+func (l *Log) nextBatch(generation int) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inflight = nil

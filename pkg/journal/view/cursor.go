@@ -42,7 +42,7 @@ type projection interface {
 	// of pods that it covers. last means that no more pods follow.
 	present(pods []*journal.Pod, last bool) (f *Frame, taken int)
 	// end returns the frames between the current pods and the bookmark.
-	end(s *journal.Snapshot) []*Frame
+	endSnapshot(s *journal.Snapshot) []*Frame
 	// frames returns the frames of a set, usually from the set's memo.
 	frames(set *journal.Set) []*Frame
 	// delivered is called with each frame that the cursor returns.
@@ -177,7 +177,7 @@ func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 	c.sets = reading.Sets
 	defer clear(c.sets) // a waiting cursor holds nothing that has left the ring
 	for _, set := range c.sets {
-		if !c.add(set) {
+		if !c.addSet(set) {
 			return nil, nil
 		}
 	}
@@ -205,7 +205,7 @@ func (c *Cursor) openMore() error {
 			c.put(f)
 		}
 	default:
-		c.put(c.view.end(o.snapshot)...)
+		c.put(c.view.endSnapshot(o.snapshot)...)
 		synced := bookmark(o.snapshot.Instance, o.snapshot.Revision, o.snapshot.Bookmark)
 		synced.InitialSyncComplete = true
 		c.put(synced)
@@ -214,8 +214,8 @@ func (c *Cursor) openMore() error {
 	return nil
 }
 
-// add adds the frames of a set, and reports whether these were all.
-func (c *Cursor) add(set *journal.Set) (whole bool) {
+// addSet adds the frames of a set, and reports whether these were all.
+func (c *Cursor) addSet(set *journal.Set) (whole bool) {
 	frames := c.framesOf(set)
 	for _, f := range frames[min(c.skip, len(frames)):] {
 		if len(c.out) > 0 && (c.size+f.size > BatchSize || len(c.out) == lookahead) {

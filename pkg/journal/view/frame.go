@@ -72,7 +72,7 @@ func fits(pods, size int, p *journal.Pod) bool { return pods == 0 || size+p.Size
 // fits reports whether a pod can be added.
 func (f *Frame) fits(p *journal.Pod) bool { return fits(len(f.Pods), f.size, p) }
 
-func (f *Frame) add(p *journal.Pod) {
+func (f *Frame) addPod(p *journal.Pod) {
 	f.Pods = append(f.Pods, p)
 	f.size += p.Size()
 }

@@ -92,7 +92,7 @@ func (l *lens) fill(f *Frame, pods []*journal.Pod) (taken int) {
 		if !f.fits(p) {
 			return i
 		}
-		f.add(p)
+		f.addPod(p)
 	}
 	return len(pods)
 }

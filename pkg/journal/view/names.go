@@ -56,8 +56,8 @@ func (v *names) begin(s *journal.Snapshot, _ string) []*Frame {
 	return nil
 }
 
-func (v *names) end(*journal.Snapshot) []*Frame { return nil }
-func (v *names) delivered(*Frame)               {}
+func (v *names) endSnapshot(*journal.Snapshot) []*Frame { return nil }
+func (v *names) delivered(*Frame)                       {}
 
 func (v *names) behind(err error) error { return cmp.Or(v.failed, err) }
 
@@ -72,7 +72,7 @@ func (v *names) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 }
 
 func (f *Frame) put(p *journal.Pod, revision int64) {
-	f.add(p)
+	f.addPod(p)
 	f.Revisions = append(f.Revisions, revision)
 }
 

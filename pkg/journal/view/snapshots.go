@@ -42,13 +42,13 @@ func anyRestored(pods []*journal.Pod, sources *journal.Bookmark) bool {
 	return slices.ContainsFunc(pods, func(p *journal.Pod) bool { return sources.Restored(p.Source) })
 }
 
-// end returns the SET if there are no pods.
-func (v *snapshots) end(s *journal.Snapshot) (frames []*Frame) {
+// endSnapshot returns the SET if there are no pods.
+func (v *snapshots) endSnapshot(s *journal.Snapshot) (frames []*Frame) {
 	if v.open {
 		v.open = false
 		frames = []*Frame{{Instance: s.Instance, Op: config.SET, Source: config.AllSource}}
 	}
-	return append(frames, v.stream.end(s)...)
+	return append(frames, v.stream.endSnapshot(s)...)
 }
 
 func (v *snapshots) frames(set *journal.Set) []*Frame {

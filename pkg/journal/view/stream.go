@@ -132,8 +132,8 @@ func (s *stream) begin(snapshot *journal.Snapshot, why string) []*Frame {
 	return []*Frame{reset}
 }
 
-// end returns the orphans. They have no source.
-func (s *stream) end(snapshot *journal.Snapshot) []*Frame {
+// endSnapshot returns the orphans. They have no source.
+func (s *stream) endSnapshot(snapshot *journal.Snapshot) []*Frame {
 	if !s.ops[config.HOUSEKEEPING] || snapshot.Orphans == nil || s.lens.selector.Source != "" {
 		return nil
 	}

@@ -83,7 +83,7 @@ func (h *held) gone(uid types.UID) *journal.Pod {
 	}})
 }
 
-func (v *uids) end(*journal.Snapshot) []*Frame { return nil }
+func (v *uids) endSnapshot(*journal.Snapshot) []*Frame { return nil }
 
 // present returns the first pods of which the subscriber does not have the current
 // version, as long as their operation is the same.
@@ -109,7 +109,7 @@ func (v *uids) present(pods []*journal.Pod, _ bool) (*Frame, int) {
 		} else if f.Op != op || !f.fits(p) {
 			return f, i
 		}
-		f.add(p)
+		f.addPod(p)
 	}
 	return f, len(pods)
 }

@@ -41,8 +41,8 @@ func (s *statuses) stop() {
 	}
 }
 
-// take returns the pods whose changes are due.
-func (s *statuses) take() (uids []types.UID) {
+// dueChanges returns the pods whose changes are due.
+func (s *statuses) dueChanges() (uids []types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

@@ -18,7 +18,7 @@ func TestChangesOfAPod(t *testing.T) {
 			defer close(done)
 			for range 3 {
 				<-s.notices
-				if uids := s.take(); len(uids) != 1 {
+				if uids := s.dueChanges(); len(uids) != 1 {
 					t.Errorf("%v", uids)
 				}
 				taken++

@@ -69,8 +69,8 @@ type Options struct {
 // SourcePod is a pod of a source.
 type SourcePod struct {
 	types.NamespacedName
-	// Further means that its source is not one of those that a kubelet has: one path, one URL and the apiserver.
-	Further bool
+	// OfOtherSource means that its source is not one of those that a kubelet has: one path, one URL and the apiserver.
+	OfOtherSource bool
 }
 
 // Client is a client of the kubelet's Pods API. It is safe for concurrent use.
@@ -203,7 +203,7 @@ func (c *Client) Ask(ctx context.Context) {
 func (c *Client) Watch() <-chan struct{} { return c.statuses.notices }
 
 // Changed returns the pods whose status changed, each at most once a second.
-func (c *Client) Changed() []types.UID { return c.statuses.take() }
+func (c *Client) Changed() []types.UID { return c.statuses.dueChanges() }
 
 // Status returns the last status that the kubelet sent of a pod; nil if it sent none. live is false while the kubelet is away.
 // The status is immutable.

@@ -97,7 +97,7 @@ func TestUnknownPods(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
 			c := New(Options{Apiserver: apiserver, Registerer: registry, Ours: func() map[types.UID]SourcePod {
 				named := func(name types.NamespacedName, further bool) SourcePod {
-					return SourcePod{NamespacedName: name, Further: further}
+					return SourcePod{NamespacedName: name, OfOtherSource: further}
 				}
 				return map[types.UID]SourcePod{
 					"a": named(types.NamespacedName{Namespace: "n", Name: "a"}, false), "b": named(types.NamespacedName{Namespace: "n", Name: "b"}, false),
@@ -290,7 +290,7 @@ func TestStatics(t *testing.T) {
 			t.Fatalf("%s, want %s", got, uid)
 		}
 	}
-	c.statuses.end(c.statuses.now(), c.statuses.begin(), map[types.UID]SourcePod{"19": {NamespacedName: name}})
+	c.statuses.forgetUnlisted(c.statuses.now(), c.statuses.begin(), map[types.UID]SourcePod{"19": {NamespacedName: name}})
 	if got := c.Statics(); len(got) > 0 {
 		t.Errorf("%v", got)
 	}

@@ -52,7 +52,7 @@ func (c *Client) unknown() (toKubelet, toSources []types.NamespacedName) {
 	c.statuses.mu.Lock()
 	defer c.statuses.mu.Unlock()
 	for uid, pod := range ours {
-		if e := c.statuses.pods[uid]; (e == nil || e.unlisted) && !pod.Further {
+		if e := c.statuses.pods[uid]; (e == nil || e.unlisted) && !pod.OfOtherSource {
 			toKubelet = append(toKubelet, pod.NamespacedName)
 		}
 	}

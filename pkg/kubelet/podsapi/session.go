@@ -121,7 +121,7 @@ func (s *session) open(ctx context.Context) (err error) {
 		switch event.GetType() {
 		case podsv1alpha1.EventType_ADDED:
 		case podsv1alpha1.EventType_INITIAL_SYNC_COMPLETE:
-			s.end(asked, list)
+			s.endList(asked, list)
 			return nil
 		default:
 			continue
@@ -161,7 +161,7 @@ func (s *session) receive(ctx context.Context) error {
 			return err
 		}
 		if doubt {
-			s.doubts.add(p.uid)
+			s.doubts.addDoubts(p.uid)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (s *session) confirm(ctx context.Context) error {
 			all = true
 		case <-s.doubts.wake:
 		}
-		uids := s.doubts.take()
+		uids := s.doubts.drainDoubts()
 		err := s.ask(ctx, uids, all)
 		switch {
 		case err == nil:
@@ -190,7 +190,7 @@ func (s *session) confirm(ctx context.Context) error {
 			}
 		case isRefused(err) && refused < maxRefused:
 			refused++
-			s.doubts.add(uids...)
+			s.doubts.addDoubts(uids...)
 			if all {
 				ticker.Reset(refusedRetry)
 			}
@@ -237,23 +237,23 @@ func (s *session) list(ctx context.Context) error {
 			return err
 		}
 		if doubt {
-			s.doubts.add(p.uid)
+			s.doubts.addDoubts(p.uid)
 		}
 	}
-	s.end(asked, list)
+	s.endList(asked, list)
 	return nil
 }
 
-// end ends a complete list. A kubelet 1.36 that has just started lists only the pods that its sources have given so far. So
+// endList ends a complete list. A kubelet 1.36 that has just started lists only the pods that its sources have given so far. So
 // for an interval, a pod that a source of podconfigd has is not gone.
 //
 // kubelet: pkg/kubelet/apis/pods/server.go; since 1.37, validateReady refuses requests until then.
-func (s *session) end(asked, list uint64) {
+func (s *session) endList(asked, list uint64) {
 	var kept map[types.UID]SourcePod
 	if s.synced.IsZero() || time.Since(s.synced) < s.interval {
 		kept = s.ours()
 	}
-	s.statuses.end(asked, list, kept)
+	s.statuses.forgetUnlisted(asked, list, kept)
 }
 
 // get requests one pod.
@@ -285,7 +285,7 @@ func (s *session) get(ctx context.Context, uid types.UID) error {
 		}
 	}
 	if doubt {
-		s.doubts.add(uid)
+		s.doubts.addDoubts(uid)
 	}
 	return nil
 }
@@ -302,7 +302,7 @@ func newDoubts() doubts {
 	return doubts{wake: make(chan struct{}, 1), uids: make(map[types.UID]struct{})}
 }
 
-func (d *doubts) add(uids ...types.UID) {
+func (d *doubts) addDoubts(uids ...types.UID) {
 	if len(uids) == 0 {
 		return
 	}
@@ -314,8 +314,8 @@ func (d *doubts) add(uids ...types.UID) {
 	await.Signal(d.wake)
 }
 
-// take returns the pods, ordered by UID, and forgets them.
-func (d *doubts) take() []types.UID {
+// drainDoubts returns the pods, ordered by UID, and forgets them.
+func (d *doubts) drainDoubts() []types.UID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	uids := make([]types.UID, 0, len(d.uids))

@@ -145,9 +145,9 @@ func (s *statuses) answered(p *pod, asked uint64, first bool) (doubt bool, err e
 	return false, nil
 }
 
-// end ends a complete list. Pods that are not in it, and had no event since the request, are gone. The status of those of them
-// that are in kept stands.
-func (s *statuses) end(asked, list uint64, kept map[types.UID]SourcePod) {
+// forgetUnlisted ends a complete list. Pods that are not in it, and had no event since the request, are gone. The status of
+// those of them that are in kept stands.
+func (s *statuses) forgetUnlisted(asked, list uint64, kept map[types.UID]SourcePod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for uid, e := range s.pods {

@@ -92,7 +92,7 @@ func TestLists(t *testing.T) {
 	if _, err := s.listed(encoded(t, "a", "one", 1), asked, list); err != nil {
 		t.Fatal(err)
 	}
-	s.end(asked, list, nil)
+	s.forgetUnlisted(asked, list, nil)
 	if s.message() != "one" {
 		t.Error(s.message())
 	}
@@ -100,11 +100,11 @@ func TestLists(t *testing.T) {
 	if _, err := s.event(encoded(t, "a", "two", 2), false); err != nil {
 		t.Fatal(err)
 	}
-	s.end(asked, list, nil)
+	s.forgetUnlisted(asked, list, nil)
 	if s.message() != "two" {
 		t.Error(s.message())
 	}
-	s.end(s.now(), s.begin(), nil)
+	s.forgetUnlisted(s.now(), s.begin(), nil)
 	if s.message() != "none" {
 		t.Error(s.message())
 	}
@@ -120,12 +120,12 @@ func TestAway(t *testing.T) {
 		}
 		for _, live := range []bool{true, false} {
 			<-s.notices
-			s.take()
+			s.dueChanges()
 			s.setLive(live)
 			s.setLive(live)
 		}
 		<-s.notices
-		if uids := s.take(); len(uids) != 1 || s.live {
+		if uids := s.dueChanges(); len(uids) != 1 || s.live {
 			t.Errorf("%v, %t", uids, s.live)
 		}
 		select {
@@ -149,7 +149,7 @@ func TestBeginningOfAWatch(t *testing.T) {
 		if err := s.began(encoded(t, "a", message, restarts), asked, list); err != nil {
 			t.Fatal(err)
 		}
-		if s.end(asked, list, nil); s.message() != want {
+		if s.forgetUnlisted(asked, list, nil); s.message() != want {
 			t.Errorf("%s, want %s", s.message(), want)
 		}
 	}

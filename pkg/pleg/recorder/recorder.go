@@ -177,7 +177,7 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 	}
 	r.mu.Unlock()
 	slow := time.AfterFunc(slowRecord, leave)
-	reading, err := r.take(ctx, uid, pod)
+	reading, err := r.readPod(ctx, uid, pod)
 	slow.Stop()
 	if r.report(ctx, uid, wanted, err); err != nil {
 		r.queue.AddAfter(uid, recordRetry)
@@ -206,7 +206,7 @@ func (r *Recorder) Uninspected() map[types.UID]time.Time {
 	return since
 }
 
-func (r *Recorder) take(ctx context.Context, uid types.UID, pod *pleg.Pod) (podstatus.Reading, error) {
+func (r *Recorder) readPod(ctx context.Context, uid types.UID, pod *pleg.Pod) (podstatus.Reading, error) {
 	reading := podstatus.Reading{UID: uid, Record: new(podstatus.Record)}
 	if pod == nil {
 		return reading, nil

@@ -31,7 +31,7 @@ type Splitter struct {
 	connects *Rates
 	tooMany  func()
 
-	plain, modern, refusedPlain, refusedModern *side
+	plain, h2, refusedPlain, refusedH2 *side
 
 	mu sync.Mutex // guards refused
 	// refused has the open connections that are kept only for their answer, oldest first.
@@ -55,7 +55,7 @@ func NewSplitter(l net.Listener, places *Places) *Splitter {
 			close: sync.OnceFunc(func() { close(closed) }),
 		}
 	}
-	return &Splitter{listener: l, places: places, plain: made(), modern: made(), refusedPlain: made(), refusedModern: made()}
+	return &Splitter{listener: l, places: places, plain: made(), h2: made(), refusedPlain: made(), refusedH2: made()}
 }
 
 // Secure makes the splitter speak TLS, and limits how often an address connects. tooMany is called
@@ -82,7 +82,7 @@ type Server func(ctx context.Context, l net.Listener) error
 // Run accepts connections until the context is done, and passes them to the servers. It closes the
 // listener. The context of the servers is done when they have begun to answer all connections that were
 // accepted: in a shutdown, net/http drops a request that it has just read.
-func (s *Splitter) Run(ctx context.Context, plain, modern, refusedPlain, refusedModern Server) error {
+func (s *Splitter) Run(ctx context.Context, plain, h2, refusedPlain, refusedH2 Server) error {
 	group, ctx := errgroup.WithContext(ctx)
 	serving, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	group.Go(func() error {
@@ -91,7 +91,7 @@ func (s *Splitter) Run(ctx context.Context, plain, modern, refusedPlain, refused
 		return err
 	})
 	for side, serve := range map[*side]Server{
-		s.plain: plain, s.modern: modern, s.refusedPlain: refusedPlain, s.refusedModern: refusedModern,
+		s.plain: plain, s.h2: h2, s.refusedPlain: refusedPlain, s.refusedH2: refusedH2,
 	} {
 		group.Go(func() error { return serve(serving, side) })
 	}
@@ -212,9 +212,9 @@ func (s *Splitter) oldest(id Peer) *Conn {
 
 // handOn detects the protocol of the connection and passes it to the server for it.
 func (s *Splitter) handOn(ctx context.Context, conn *Conn) {
-	patience, plain, modern := HeaderTimeout, s.plain, s.modern
+	patience, plain, h2 := HeaderTimeout, s.plain, s.h2
 	if conn.refusal != nil {
-		patience, plain, modern = RefusalTime, s.refusedPlain, s.refusedModern
+		patience, plain, h2 = RefusalTime, s.refusedPlain, s.refusedH2
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience)) // if the connection is closed, reads fail too
 	hurried := make(chan struct{})
@@ -240,7 +240,7 @@ func (s *Splitter) handOn(ctx context.Context, conn *Conn) {
 	conn.head, conn.http1 = head, !http2
 	to := plain
 	if http2 {
-		to = modern
+		to = h2
 	}
 	select {
 	case to.conns <- conn:
@@ -280,7 +280,7 @@ func speaksHTTP(head [5]byte) bool {
 
 // peek reads until it is known whether the connection begins with the preface of HTTP/2. It
 // returns the bytes that it read.
-func peek(conn net.Conn) (head []byte, modern bool, err error) {
+func peek(conn net.Conn) (head []byte, h2 bool, err error) {
 	head = make([]byte, len(http2.ClientPreface))
 	for n := 0; ; {
 		read, err := conn.Read(head[n:])

@@ -128,9 +128,9 @@ func (f *follower) run(ctx context.Context) {
 	store := cache.NewUndeltaStore(func([]any) {
 		await.Signal(changed) // pass will look at the store anyway
 	}, cache.MetaNamespaceKeyFunc)
-	var passing sync.WaitGroup
-	defer passing.Wait()
-	passing.Go(func() { f.pass(ctx, store, changed) })
+	var deliveries sync.WaitGroup
+	defer deliveries.Wait()
+	deliveries.Go(func() { f.pass(ctx, store, changed) })
 	f.reflector(ctx, store).RunWithContext(quiet(ctx))
 }
 

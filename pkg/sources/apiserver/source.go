@@ -87,8 +87,8 @@ func (c *calls) begin() bool {
 	return !c.ended
 }
 
-// end prevents new calls, and waits for the running ones.
-func (c *calls) end() {
+// closeCalls prevents new calls, and waits for the running ones.
+func (c *calls) closeCalls() {
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 	logger := klog.FromContext(ctx).WithValues("source", config.ApiserverSource)
 	// The Reflector's goroutines and requests end with this context.
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
-	defer s.calls.end()
+	defer s.calls.closeCalls()
 	defer s.connector.close()
 	defer cancel()
 	s.calls.running.Go(func() { s.followFiles(ctx) })

@@ -78,7 +78,7 @@ func TestNoDescriptorLeftForTheFirstSet(t *testing.T) {
 	s := New(Options{Path: path, Decoder: manifest.NewDecoder("node1")})
 	sets := make(chan config.SourceSet, 1)
 	take := func(change follow.Change) (sent int) {
-		changed := s.take(t.Context(), change)
+		changed := s.applyChange(t.Context(), change)
 		s.keep()
 		if err := s.send(t.Context(), changed, config.Event{}, sets); err != nil {
 			t.Fatal(err)

@@ -134,7 +134,7 @@ func TestShadowedFilesAreDecodedLast(t *testing.T) {
 	o.mu.Lock()
 	o.uids = nil
 	o.mu.Unlock()
-	decoder.Again()
+	decoder.Redecode()
 	testutil.Eventually(t, func() error {
 		o.mu.Lock()
 		defer o.mu.Unlock()

@@ -154,7 +154,7 @@ func (s *Source) follow(ctx context.Context, sets chan<- config.SourceSet) error
 	defer again.Stop()
 	again.Stop()
 	for change := range s.follower.Changes(ctx, again.C) {
-		changed := s.take(ctx, change)
+		changed := s.applyChange(ctx, change)
 		if changed {
 			s.keep()
 		}
@@ -171,8 +171,8 @@ func (s *Source) follow(ctx context.Context, sets chan<- config.SourceSet) error
 	return context.Cause(ctx)
 }
 
-// take looks at the files that may have changed. It reports whether the set changed.
-func (s *Source) take(ctx context.Context, change follow.Change) (changed bool) {
+// applyChange looks at the files that may have changed. It reports whether the set changed.
+func (s *Source) applyChange(ctx context.Context, change follow.Change) (changed bool) {
 	if change.Listed || change.Err != nil {
 		defer s.stuck.Store(false)
 	}

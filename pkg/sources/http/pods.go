@@ -17,10 +17,10 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/sources"
 )
 
-// podKey is the name of a pod in a manifest.
-type podKey struct{ namespace, name string }
+// manifestName is the name of a pod in a manifest.
+type manifestName struct{ namespace, name string }
 
-func (k podKey) String() string { return k.namespace + "/" + k.name }
+func (k manifestName) String() string { return k.namespace + "/" + k.name }
 
 // podState is the state of one pod of the URL.
 type podState struct {
@@ -39,14 +39,14 @@ type podState struct {
 
 // podSet has the pods of the URL, as long as they are served or held.
 type podSet struct {
-	pods map[podKey]*podState
+	pods map[manifestName]*podState
 	// refused are the verdicts on the items of the last answer without a pod.
 	refused refusals
 	// unusable means that the last answer had no valid item.
 	unusable bool
 }
 
-func newPodSet() *podSet { return &podSet{pods: make(map[podKey]*podState)} }
+func newPodSet() *podSet { return &podSet{pods: make(map[manifestName]*podState)} }
 
 // maxFaultLines is the number of faulty items of an answer for which the lines around the fault are kept. To find them,
 // the answer is read again from its start.
@@ -55,8 +55,8 @@ const maxFaultLines = 20
 // answerSoFar is the state of reading an answer.
 type answerSoFar struct {
 	body  []byte
-	names map[podKey]struct{}
-	uids  map[types.UID]podKey
+	names map[manifestName]struct{}
+	uids  map[types.UID]manifestName
 	// nameless counts the items whose name can't be read, and bad the invalid items. first
 	// is the error of the first invalid item.
 	items, nameless, bad int
@@ -75,12 +75,12 @@ func (s *podSet) apply(ctx context.Context, body []byte, items iter.Seq[manifest
 	for _, state := range s.pods {
 		state.present, state.fault, state.lines, state.warnings = false, nil, nil, nil
 	}
-	seen := answerSoFar{body: body, names: make(map[podKey]struct{}), uids: make(map[types.UID]podKey)}
+	seen := answerSoFar{body: body, names: make(map[manifestName]struct{}), uids: make(map[types.UID]manifestName)}
 	for item := range items {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		s.take(item, &seen)
+		s.applyItem(item, &seen)
 		seen.items++
 		select {
 		case <-outdated:
@@ -100,9 +100,9 @@ func (s *podSet) apply(ctx context.Context, body []byte, items iter.Seq[manifest
 	return !slices.Equal(before, s.serving()), nil
 }
 
-// take applies one item.
-func (s *podSet) take(item manifest.Item, seen *answerSoFar) {
-	key, pod := podKey{item.Namespace, item.Name}, podKey{item.Namespace, item.PodName}
+// applyItem applies one item.
+func (s *podSet) applyItem(item manifest.Item, seen *answerSoFar) {
+	key, pod := manifestName{item.Namespace, item.Name}, manifestName{item.Namespace, item.PodName}
 	place := fmt.Sprintf("items[%d]", seen.items)
 	fault, invalid := errors.AsType[*manifest.Error](item.Err)
 	var lines *v1alpha1.ManifestFault
@@ -176,12 +176,12 @@ func (s *podSet) drop(nameless int) {
 }
 
 // keys returns the keys by namespace and name.
-func (s *podSet) keys() []podKey {
-	keys := make([]podKey, 0, len(s.pods))
+func (s *podSet) keys() []manifestName {
+	keys := make([]manifestName, 0, len(s.pods))
 	for key := range s.pods {
 		keys = append(keys, key)
 	}
-	slices.SortFunc(keys, func(a, b podKey) int {
+	slices.SortFunc(keys, func(a, b manifestName) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
 	return keys
@@ -201,8 +201,8 @@ func (s *podSet) serving() []*v1.Pod {
 
 // counting returns for each UID the name that counts. If several pods have the UID, a pod whose current version is good
 // counts, or else a pod that is in the last answer, or else the first.
-func (s *podSet) counting() map[types.UID]podKey {
-	rank := func(key podKey) int {
+func (s *podSet) counting() map[types.UID]manifestName {
+	rank := func(key manifestName) int {
 		switch state := s.pods[key]; {
 		case !state.present:
 			return 2
@@ -211,7 +211,7 @@ func (s *podSet) counting() map[types.UID]podKey {
 		}
 		return 0
 	}
-	counting := make(map[types.UID]podKey, len(s.pods))
+	counting := make(map[types.UID]manifestName, len(s.pods))
 	for _, key := range s.keys() {
 		uid := s.pods[key].pod.UID
 		if first, twice := counting[uid]; !twice || rank(key) < rank(first) {

@@ -171,7 +171,7 @@ func (s *Source) Run(ctx context.Context, sets chan<- config.SourceSet) error {
 		}
 		answer, err := s.fetcher.fetch(ctx)
 		if err == nil && !answer.unchanged {
-			err = s.take(ctx, answer, sets)
+			err = s.applyAnswer(ctx, answer, sets)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -193,9 +193,9 @@ func (s *Source) pause(backoff *wait.Backoff, failed answer) time.Duration {
 	return max(min(backoff.Step(), s.period), failed.retryAfter)
 }
 
-// take applies the answer, and sends the set if it changed. It remembers the answer only if this
+// applyAnswer applies the answer, and sends the set if it changed. It remembers the answer only if this
 // succeeds.
-func (s *Source) take(ctx context.Context, answer answer, sets chan<- config.SourceSet) error {
+func (s *Source) applyAnswer(ctx context.Context, answer answer, sets chan<- config.SourceSet) error {
 	started := time.Now()
 	changed, unusable, err := s.decode(ctx, answer)
 	if unusable != nil {

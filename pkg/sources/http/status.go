@@ -48,14 +48,14 @@ func (b *board) succeeded(ctx context.Context) {
 // refusals are the verdicts on items without a pod, up to the number that is shown.
 type refusals struct{ sources.Verdicts }
 
-func (r *refusals) reject(place string, pod podKey, fault *manifest.Error, lines *v1alpha1.ManifestFault) {
+func (r *refusals) reject(place string, pod manifestName, fault *manifest.Error, lines *v1alpha1.ManifestFault) {
 	r.Add(v1alpha1.Manifest{
 		Path: place, State: v1alpha1.ManifestRejected, Namespace: pod.namespace, Name: pod.name,
 		Reason: string(fault.Reason), Message: fault.Error(), Fault: lines,
 	})
 }
 
-func (r *refusals) shadow(place string, pod podKey, by string) {
+func (r *refusals) shadow(place string, pod manifestName, by string) {
 	r.Add(v1alpha1.Manifest{
 		Path: place, State: v1alpha1.ManifestShadowed, Namespace: pod.namespace, Name: pod.name,
 		Reason: sources.ReasonDuplicate, Message: by,
@@ -146,6 +146,6 @@ func digest(texts ...string) string {
 func (s *podSet) restore(pods []*v1.Pod) {
 	for _, pod := range pods {
 		name := strings.TrimSuffix(pod.Name, "-"+strings.ToLower(pod.Spec.NodeName))
-		s.pods[podKey{pod.Namespace, name}] = &podState{pod: pod, present: true}
+		s.pods[manifestName{pod.Namespace, name}] = &podState{pod: pod, present: true}
 	}
 }

@@ -45,7 +45,7 @@ func stopped(t *testing.T, place Place) sources.Restored {
 	place.Put(t, "b", "1")
 	r := start(t, place)
 	r.expect(t, "a=1 b=1")
-	r.end(t)
+	r.stopSource(t)
 	return Restored(t, r.set)
 }
 

@@ -81,12 +81,12 @@ func startWith(t *testing.T, place Place, restored sources.Restored) *running {
 		r.sent, r.copies = append(r.sent, pod), append(r.copies, pod.DeepCopy())
 	}
 	go func() { r.ended <- r.source.Run(ctx, r.sets) }()
-	t.Cleanup(func() { r.end(t) })
+	t.Cleanup(func() { r.stopSource(t) })
 	return r
 }
 
-// end ends the source. It checks how Run returns, and that nothing it sent has changed.
-func (r *running) end(t *testing.T) {
+// stopSource ends the source. It checks how Run returns, and that nothing it sent has changed.
+func (r *running) stopSource(t *testing.T) {
 	t.Helper()
 	if r.ended == nil {
 		return
@@ -284,7 +284,7 @@ func unavailableFromTheStart(t *testing.T, place Place) {
 
 func endsAtOnce(t *testing.T, place Place) {
 	place.Put(t, "a", "1")
-	start(t, place).end(t)
+	start(t, place).stopSource(t)
 }
 
 func endsIdle(t *testing.T, place Place) {
@@ -292,14 +292,14 @@ func endsIdle(t *testing.T, place Place) {
 	r := start(t, place)
 	r.expect(t, "a=1")
 	r.silent(t)
-	r.end(t)
+	r.stopSource(t)
 }
 
 func endsUnread(t *testing.T, place Place) {
 	place.Put(t, "a", "1")
 	r := start(t, place)
 	<-time.After(quiet) // the first set waits for a receiver
-	r.end(t)
+	r.stopSource(t)
 }
 
 func endsUnreadChange(t *testing.T, place Place) {
@@ -308,7 +308,7 @@ func endsUnreadChange(t *testing.T, place Place) {
 	r.expect(t, "a=1")
 	place.Put(t, "a", "2")
 	<-time.After(quiet)
-	r.end(t)
+	r.stopSource(t)
 }
 
 func endsUnavailable(t *testing.T, place Place) {
@@ -317,5 +317,5 @@ func endsUnavailable(t *testing.T, place Place) {
 	r.expect(t, "a=1")
 	place.Break(t)
 	r.awaitDegraded(t)
-	r.end(t)
+	r.stopSource(t)
 }

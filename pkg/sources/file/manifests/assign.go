@@ -80,7 +80,7 @@ func (s *Set) ranked(files map[*file]struct{}, released []release) []*file {
 
 // give gives the file the claims of its pod, or makes it wait for them. It reports whether the file serves its pod.
 func (s *Set) give(f *file, released []release) bool {
-	switch taken, owner := s.claims.take(f); {
+	switch taken, owner := s.claims.claimAll(f); {
 	case owner != nil:
 		f.conflict, f.owner = describeConflict(f, taken, owner), owner
 	case s.isTemporary(f, released):

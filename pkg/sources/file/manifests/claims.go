@@ -31,9 +31,9 @@ func (c claim) String() string {
 // claims has the file of each claim.
 type claims map[claim]*file
 
-// take takes what the file's pod needs, and makes it the pod that the file serves. It takes all claims or none. If
-// another file has one of them, take returns the claim and that file.
-func (c claims) take(f *file) (taken claim, owner *file) {
+// claimAll claims what the file's pod needs, and makes it the pod that the file serves. It makes all claims or none. If
+// another file has one of them, claimAll returns the claim and that file.
+func (c claims) claimAll(f *file) (taken claim, owner *file) {
 	for _, needs := range claimsOf(f.pod) {
 		if owner := c[needs]; owner != nil && owner != f {
 			return needs, owner

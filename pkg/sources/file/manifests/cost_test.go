@@ -94,7 +94,7 @@ func TestOnlyWhatIsOutdatedIsDecodedAgain(t *testing.T) {
 			t.Errorf("%s has UID %s: %v", name, pod.UID, err)
 		}
 	}
-	decoder.Again()
+	decoder.Redecode()
 	b.set.Outdate()
 	b.set.LookAgain(t.Context())
 	if got := testutil.ToFloat64(b.set.looker.metrics.decodes); got != 7 {

@@ -28,7 +28,7 @@ func (s *Set) examine(ctx context.Context, names []string) (changed bool) {
 	files := make([]*file, len(names))
 	for i, name := range names {
 		if files[i] = s.files[name]; files[i] == nil {
-			files[i] = s.add(name)
+			files[i] = s.addFile(name)
 		}
 	}
 	sights := s.lookAll(files)

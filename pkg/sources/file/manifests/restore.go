@@ -26,7 +26,7 @@ func (s *Set) restore(restored sources.Restored) (dropped int) {
 		if s.ignores(name) {
 			continue
 		}
-		f := s.add(name)
+		f := s.addFile(name)
 		f.pod, f.source = pod, source
 		if source.Before != "" {
 			has := *source
@@ -34,7 +34,7 @@ func (s *Set) restore(restored sources.Restored) (dropped int) {
 			f.source = &has
 			s.holders[claimsOf(pod)[0]] = append(strings.Split(source.Before, "/"), name)
 		}
-		if _, owner := s.claims.take(f); owner != nil {
+		if _, owner := s.claims.claimAll(f); owner != nil {
 			s.waiting[f] = struct{}{}
 		}
 		s.serve(f)

@@ -329,8 +329,8 @@ func (s *Set) place(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.order, name, func(f *file, name string) int { return strings.Compare(f.name, name) })
 }
 
-// add adds an entry with the name.
-func (s *Set) add(name string) *file {
+// addFile adds an entry with the name.
+func (s *Set) addFile(name string) *file {
 	f := &file{name: name, path: follow.Join(s.path, name), noticed: s.noticed}
 	f.as = filepath.ToSlash(f.path)
 	if s.as != "" {

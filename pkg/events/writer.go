@@ -37,7 +37,7 @@ const (
 	DefaultBurst = 100
 )
 
-// Options configure a Recorder.
+// Options configure a Writer.
 type Options struct {
 	Node   types.NodeName
 	Client Client
@@ -57,8 +57,8 @@ type Client interface {
 	Patch(ctx context.Context, path string, patch types.PatchType, body []byte) ([]byte, error)
 }
 
-// Recorder writes the events. Run is its only goroutine.
-type Recorder struct {
+// Writer writes the events. Run is its only goroutine.
+type Writer struct {
 	opts    Options
 	metrics *metrics
 	// limits has the QPS and the burst that Run has not taken yet.
@@ -90,9 +90,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// New returns a Recorder.
-func New(opts Options) *Recorder {
-	r := &Recorder{
+// New returns a Writer.
+func New(opts Options) *Writer {
+	r := &Writer{
 		opts: opts, metrics: newMetrics(opts.Registerer), entries: make(map[key]*entry), failures: newFailures(),
 		requests: rate.NewLimiter(0, 0), manifests: rate.NewLimiter(rate.Every(manifestEvery), manifestBurst),
 	}
@@ -104,7 +104,7 @@ func New(opts Options) *Recorder {
 			s := r.correlating
 			return aggregate + "\x00" + s.source + "\x00" + s.path + "\x00" + s.namespace + "\x00" + s.name, local
 		},
-		// The correlator would drop events. The Recorder limits them itself, and loses none.
+		// The correlator would drop events. The Writer limits them itself, and loses none.
 		BurstSize: math.MaxInt32, QPS: math.MaxInt32,
 	})
 	r.SetLimits(opts.QPS, opts.Burst)
@@ -112,10 +112,10 @@ func New(opts Options) *Recorder {
 }
 
 // SetLimits changes the limits of requests, also while Run runs.
-func (r *Recorder) SetLimits(qps, burst int) { r.limits.Store(&[2]int{qps, burst}) }
+func (r *Writer) SetLimits(qps, burst int) { r.limits.Store(&[2]int{qps, burst}) }
 
 // Run writes events until the context is done. It returns the cause of the context.
-func (r *Recorder) Run(ctx context.Context) error {
+func (r *Writer) Run(ctx context.Context) error {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -130,7 +130,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-func (r *Recorder) takeLimits() {
+func (r *Writer) takeLimits() {
 	limits := r.limits.Swap(nil)
 	if limits == nil {
 		return
