@@ -57,7 +57,7 @@ const (
 )
 
 // retries are the waits after a list that failed.
-var retries = wait.Backoff{Duration: time.Second, Cap: 15 * time.Second, Jitter: 0.5}
+var retries = wait.Backoff{Duration: time.Second, Cap: 5 * time.Second, Jitter: 0.5}
 
 // Options configures a Lister.
 type Options struct {
@@ -135,16 +135,20 @@ func (l *Lister) Run(ctx context.Context) error {
 	var listed map[types.NamespacedName]types.UID
 	var last time.Time
 	for {
+		if l.backoff.Waits(time.Now()) { // without a kubelet, changes of pods cost nothing
+			if err := await.For(ctx, time.Until(l.backoff.Next)); err != nil {
+				return err
+			}
+		}
 		revision := l.opts.Journal.Revision()
 		live := l.live()
 		due := last.Add(period)
-		if !maps.Equal(live, listed) {
-			due = last.Add(pause)
-		}
 		switch {
 		case l.backoff.Wait > 0:
 			due = l.backoff.Next
-		case last.Sub(l.since) < starts && due.After(last.Add(again)):
+		case !maps.Equal(live, listed):
+			due = last.Add(pause)
+		case last.Sub(l.since) < starts:
 			due = last.Add(again)
 		}
 		if !time.Now().Before(due) {

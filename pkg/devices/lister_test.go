@@ -193,7 +193,7 @@ func TestHangingKubelet(t *testing.T) {
 		w.do(func() { w.hold = true })
 		w.pass(5 * time.Minute)
 		w.expect("a c gpu-0")
-		if n := w.pass(time.Hour); n < 100 || n > 160 {
+		if n := w.pass(time.Hour); n < 200 || n > 260 {
 			t.Errorf("asked %d times in an hour", n)
 		}
 		if s := w.lister.Status(); s.LastError != "context deadline exceeded" {
