@@ -9,11 +9,11 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/podconfigd/podconfigd/internal/loopback"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 	"github.com/podconfigd/podconfigd/pkg/server/rest"
 	"github.com/podconfigd/podconfigd/pkg/server/rpc"
-	"github.com/podconfigd/podconfigd/pkg/server/socket"
 )
 
 // RunMetrics serves only metrics and health, for a listener that is not limited to the
@@ -90,7 +90,7 @@ const errReadOnly = "this address is read-only: send the request to the unix soc
 // notFromWebPages refuses requests of web pages.
 func notFromWebPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if why := socket.WebPage(r); why != "" {
+		if why := loopback.WebPage(r); why != "" {
 			respond.Error(w, http.StatusForbidden, why)
 			return
 		}

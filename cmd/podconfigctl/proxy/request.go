@@ -14,7 +14,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/apistatus"
-	"github.com/podconfigd/podconfigd/pkg/server/socket"
+	"github.com/podconfigd/podconfigd/internal/loopback"
 )
 
 // readingCalls are the gRPC calls that pass. They change nothing.
@@ -98,7 +98,7 @@ func (f final) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 // check returns the status and the reason with which a request is refused. The status is 0 for a request
 // that passes: it only reads, and every server reads its path in the same way.
 func check(r *http.Request) (code int, why string) {
-	if why := socket.WebPage(r); why != "" {
+	if why := loopback.WebPage(r); why != "" {
 		return http.StatusForbidden, why
 	}
 	if why := unclean(r.URL); why != "" && r.Method != http.MethodConnect {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/podconfigd/podconfigd/internal/loopback"
 )
 
 // Schemes of an Address.
@@ -85,10 +87,10 @@ func parseTCP(scheme, text string) (Address, error) {
 	switch ip, err := netip.ParseAddr(a.Host); {
 	case err == nil:
 		a.Host = ip.Unmap().String()
-	case a.Host != localhost && (a.Host != "" || scheme == SchemeHTTP):
+	case a.Host != loopback.Name && (a.Host != "" || scheme == SchemeHTTP):
 		return Address{}, fmt.Errorf("the address %q is not an IP address: expected one, for example %s", a.Host, exampleOf[scheme])
 	}
-	if scheme == SchemeHTTP && !isLoopback(a.Host) {
+	if scheme == SchemeHTTP && !loopback.Host(a.Host) {
 		return Address{}, fmt.Errorf("http is only for loopback addresses, and %s is not one: use https, or for example %s", a.Host, exampleOf[scheme])
 	}
 	return a, nil
@@ -133,7 +135,7 @@ func (a Address) ListensAt(at netip.AddrPort) bool {
 	switch a.Host {
 	case "":
 		return is.IsUnspecified()
-	case localhost:
+	case loopback.Name:
 		return is.IsLoopback()
 	}
 	want, err := netip.ParseAddr(a.Host)

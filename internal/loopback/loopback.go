@@ -1,4 +1,5 @@
-package socket
+// Package loopback protects servers without authentication on loopback addresses from web pages in a browser.
+package loopback
 
 import (
 	"fmt"
@@ -8,13 +9,13 @@ import (
 	"strings"
 )
 
-// localhost is the host name of the loopback addresses.
-const localhost = "localhost"
+// Name is the host name of the loopback addresses.
+const Name = "localhost"
 
-// isLoopback reports whether a host, without a port, is a loopback address or localhost.
-func isLoopback(host string) bool {
+// Host reports whether a host, without a port, is a loopback address or Name.
+func Host(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, localhost) || err == nil && ip.Unmap().IsLoopback()
+	return strings.EqualFold(host, Name) || err == nil && ip.Unmap().IsLoopback()
 }
 
 // WebPage returns why a request must be from a web page in a browser; empty if it is not. The host name of a page can resolve
@@ -22,7 +23,7 @@ func isLoopback(host string) bool {
 // of pages with headers.
 func WebPage(r *http.Request) (why string) {
 	host := (&url.URL{Host: r.Host}).Hostname()
-	if r.Host != "" && !isLoopback(host) { // HTTP/1.0 has no host
+	if r.Host != "" && !Host(host) { // HTTP/1.0 has no host
 		return fmt.Sprintf("the host of the request is %q: expected localhost or a loopback address", r.Host)
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
