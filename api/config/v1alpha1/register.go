@@ -1,8 +1,18 @@
+// Package v1alpha1 is the configuration file of podconfigd. Fields that exist in
+// KubeletConfiguration have the same names and the same types.
+//
+// +k8s:deepcopy-gen=package
+// +k8s:defaulter-gen=TypeMeta
+// +groupName=config.podconfigd.dev
 package v1alpha1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	stream "github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
 // GroupName is the API group of the configuration file.
@@ -18,4 +28,22 @@ const Kind = "PodConfigdConfiguration"
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion, &PodConfigdConfiguration{})
 	return RegisterDefaults(scheme)
+}
+
+// SetDefaults_PodConfigdConfiguration sets the fields that are left out.
+//
+//nolint:revive // defaulter-gen requires the name
+func SetDefaults_PodConfigdConfiguration(obj *PodConfigdConfiguration) {
+	for _, ttl := range []**metav1.Duration{
+		&obj.Authentication.Webhook.CacheTTL, &obj.Authorization.Webhook.CacheAuthorizedTTL, &obj.Authorization.Webhook.CacheUnauthorizedTTL,
+	} {
+		if *ttl != nil && (*ttl).Duration == 0 { // as for the kubelet
+			*ttl = nil
+		}
+	}
+	Options.SetDefaults(obj)
+	if obj.Socket == nil {
+		obj.Socket = new(stream.DefaultSocket())
+	}
+	logsapi.SetRecommendedLoggingConfiguration(&obj.Logging)
 }
