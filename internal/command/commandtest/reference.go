@@ -1,3 +1,4 @@
+// Package commandtest has the tests of what the commands of both programs have: help, manual pages and a reference page.
 package commandtest
 
 import (
@@ -6,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
@@ -162,4 +165,62 @@ func table(flags []*pflag.Flag, fields bool) string {
 		fmt.Fprintf(rows, "| %s | %s | %s%s |\n", name, value, field, strings.NewReplacer("|", "\\|", "\n", " ").Replace(f.Usage))
 	}
 	return rows.String()
+}
+
+// helpWidth is the width of the help if the output is no terminal.
+const helpWidth = 100
+
+// Help tests that the help of a command has texts, and no line that is too long.
+func Help(t *testing.T, root *cobra.Command, args []string, wants ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetArgs(append(args, "--help"))
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range wants {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	for line := range strings.Lines(out.String()) {
+		if line = strings.TrimRight(line, "\n"); strings.HasSuffix(line, " ") || len(line) > helpWidth && strings.HasPrefix(line, "      ") {
+			t.Errorf("the line %q", line)
+		}
+	}
+}
+
+// ValueNames tests that the help has after each flag what its value is: pflag takes the first text in back quotes of the usage.
+func ValueNames(t *testing.T, root *cobra.Command) {
+	t.Helper()
+	name := regexp.MustCompile(`^[A-Za-z0-9:=,."\[\]]*$`)
+	walk(root, func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			if value, _ := pflag.UnquoteUsage(flag); !name.MatchString(value) {
+				t.Errorf("%s --%s: the value is %q", cmd.CommandPath(), flag.Name, value)
+			}
+		})
+	})
+}
+
+var manDir = flag.String("man", "", "write the manual pages into this directory")
+
+// ManPages tests that each command has a manual page. hack/packages.sh writes them.
+func ManPages(t *testing.T, root *cobra.Command) {
+	t.Helper()
+	dir := *manDir
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	// The date of the pages is SOURCE_DATE_EPOCH.
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "podconfigd", Manual: "podconfigd"}, dir); err != nil {
+		t.Fatal(err)
+	}
+	walk(root, func(cmd *cobra.Command) {
+		page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
+		if err != nil || !strings.Contains(string(page), `\fB`+cmd.Root().Name()) {
+			t.Errorf("the page of %q: %v, %q", cmd.CommandPath(), err, page)
+		}
+	})
 }
