@@ -1,10 +1,33 @@
+// Package configfile loads the configuration of the daemon from files and flags.
+//
+//	config, err := configfile.Load(configfile.Files{Config: "podconfigd.yaml"}, flags)
+//	if err == nil {
+//		err = config.Check()
+//	}
+//
+// A file gives a layer of values. Layers are merged as the kubelet merges its drop-ins: with
+// a JSON merge patch, which merges objects and replaces lists. From the weakest to the
+// strongest, the layers are: the defaults, the file of --kubelet-config, the file of --config,
+// the files of --config-dir in lexical order, and the flags on the command line.
+//
+// Load keeps nothing of the files but the configuration and the lines of its values.
 package configfile
 
 import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"github.com/podconfigd/podconfigd/api/config/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/option"
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 )
@@ -68,4 +91,136 @@ func (o *Options) Check(flags *pflag.FlagSet) (*Configuration, error) {
 		err = loaded.Check()
 	}
 	return loaded, err
+}
+
+// addFlags adds the flags of all options, except the options of the log. The flags set fields of config, which has all
+// defaults. own has the values of flags that set more than one field.
+func addFlags(flags *pflag.FlagSet, config *v1alpha1.PodConfigdConfiguration, own map[string]pflag.Value) {
+	for i := range v1alpha1.Options {
+		o := &v1alpha1.Options[i]
+		if o.Flag == "" || flags.Lookup(o.Flag) != nil || o.IsOfLog() { // or it is the flag of another field
+			continue
+		}
+		switch value := own[o.Flag]; {
+		case value != nil:
+			flags.Var(value, o.Flag, o.Help)
+		default:
+			bind(flags, o, o.In(config).Addr().Interface())
+		}
+		setSection(flags, o.Section, o.Flag)
+	}
+}
+
+// setSection puts flags under a heading of the help.
+func setSection(flags *pflag.FlagSet, section string, names ...string) {
+	for _, name := range names {
+		_ = flags.SetAnnotation(name, option.SectionKey, []string{section}) // fails only if there is no such flag
+	}
+}
+
+// bind adds the flag of an option. field is a pointer to the field that it sets.
+func bind(flags *pflag.FlagSet, o *option.Option, field any) {
+	switch p := field.(type) {
+	case *string:
+		flags.StringVar(p, o.Flag, *p, o.Help)
+	case **string:
+		flags.StringVar(*p, o.Flag, **p, o.Help)
+	case *bool:
+		flags.BoolVar(p, o.Flag, *p, o.Help)
+	case **bool:
+		flags.BoolVar(*p, o.Flag, **p, o.Help)
+	case **int32:
+		flags.Int32Var(*p, o.Flag, **p, o.Help)
+	case **int64:
+		flags.Int64Var(*p, o.Flag, **p, o.Help)
+	case **metav1.Duration:
+		flags.DurationVar(&(*p).Duration, o.Flag, (*p).Duration, o.Help)
+	case *[]string:
+		flags.StringArrayVar(p, o.Flag, *p, o.Help)
+	case *map[string][]string:
+		flags.Var(cliflag.NewColonSeparatedMultimapStringString(p), o.Flag, o.Help)
+	case **intstr.IntOrString:
+		flags.Var(intOrString{p}, o.Flag, o.Help)
+	default:
+		panic(fmt.Sprintf("%s has type %v, for which there is no flag", o.Path, reflect.TypeOf(field).Elem()))
+	}
+}
+
+// intOrString is the value of a flag that is a number, or a text such as 50%. Empty is none.
+type intOrString struct{ value **intstr.IntOrString }
+
+func (v intOrString) String() string {
+	if v.value == nil || *v.value == nil {
+		return ""
+	}
+	return (*v.value).String()
+}
+
+// Set takes a number or a text.
+func (v intOrString) Set(text string) error {
+	*v.value = nil
+	if text != "" {
+		*v.value = new(intstr.Parse(text))
+	}
+	return nil
+}
+
+// Type is the name of the value in the help.
+func (v intOrString) Type() string { return "string" }
+
+// sourceFlag is the value of a flag that can be repeated, once for each source.
+type sourceFlag struct {
+	// kind is the kind of the sources, place what the flag sets of each.
+	kind, place string
+	// unnamed is the place of the source without a name.
+	unnamed *string
+	// add adds a source with a name.
+	add func(name, place string)
+	// values are the arguments of the flag, in their order.
+	values []string
+}
+
+func (f *sourceFlag) String() string { return strings.Join(f.values, ",") }
+
+// Type is the name of the value in the help.
+func (f *sourceFlag) Type() string { return "[NAME=]" + f.place }
+
+// Set adds a source.
+func (f *sourceFlag) Set(value string) error {
+	name, place := config.SplitSource(value)
+	switch {
+	case place == "" && name != "":
+		return fmt.Errorf("source %s has no %s", config.NamedSource(f.kind, name), f.place)
+	case slices.ContainsFunc(f.values, func(other string) bool { n, _ := config.SplitSource(other); return n == name }):
+		if name == "" {
+			return fmt.Errorf("a second %s without a name: give it one, as NAME=%s", f.place, f.place)
+		}
+		return fmt.Errorf("a second %s with the name %q: give it another name", f.place, name)
+	case name == "":
+		*f.unnamed = place
+	default:
+		f.add(name, place)
+	}
+	f.values = append(f.values, value)
+	return nil
+}
+
+// pathFlag returns the value of --pod-manifest-path.
+func pathFlag(c *v1alpha1.PodConfigdConfiguration) *sourceFlag {
+	return &sourceFlag{
+		kind: config.FileSource, place: "PATH", unnamed: &c.StaticPodPath,
+		add: func(name, place string) {
+			c.FileSources = append(c.FileSources, v1alpha1.FileSource{Name: name, Path: place})
+		},
+	}
+}
+
+// urlFlag returns the value of --manifest-url.
+func urlFlag(c *v1alpha1.PodConfigdConfiguration) *sourceFlag {
+	return &sourceFlag{
+		kind: config.HTTPSource, place: "URL", unnamed: &c.StaticPodURL,
+		add: func(name, place string) {
+			c.HTTPSources = append(c.HTTPSources, v1alpha1.HTTPSource{Name: name, URL: place})
+		},
+	}
 }
