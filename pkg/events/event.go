@@ -1,14 +1,20 @@
 package events
 
 import (
+	"context"
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record/util"
+	"k8s.io/klog/v2"
 
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
@@ -63,4 +69,89 @@ func shorten(message string) string {
 		return message
 	}
 	return strings.ToValidUTF8(printable.Cut(message, maxMessage-len("…")), "�")
+}
+
+// lastRetry is the longest wait after failures, lastDenied that while events in a namespace are forbidden.
+const (
+	lastRetry  = time.Minute
+	lastDenied = 5 * time.Minute
+	// logBurst is the number of lines that are logged at once, logEvery the interval of further lines. A series of
+	// failures has a line at its first failure and a line at its end.
+	logBurst = 10
+	logEvery = time.Minute
+)
+
+// failures has the series of failures that have not ended. The key is the namespace if the apiserver rejects the events
+// of one namespace. Otherwise it is empty, and the series concerns all events.
+//
+// A series delays other events only if two events fail. An event that fails again and again, for example because of a
+// webhook or a missing permission, delays no other one.
+type failures struct {
+	series map[string]*series
+	lines  *rate.Limiter
+}
+
+type series struct {
+	await.Backoff
+	logged bool
+	// last is the event that failed last.
+	last key
+}
+
+func newFailures() failures {
+	return failures{series: make(map[string]*series), lines: rate.NewLimiter(rate.Every(logEvery), logBurst)}
+}
+
+// waiting reports whether the events of a namespace have to wait. With an empty name, it reports whether all have to.
+func (f *failures) waiting(namespace string, now time.Time) bool {
+	s := f.series[namespace]
+	return s != nil && s.Waits(now)
+}
+
+// addFailure notes a failure, and logs the first of a series.
+func (f *failures) addFailure(ctx context.Context, d due, err error, now time.Time) {
+	namespace := namespaceOf(&d.on)
+	name, waits := "", wait.Backoff{Duration: time.Second, Cap: lastRetry, Jitter: 0.5}
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		name, waits.Cap = namespace, lastDenied
+	}
+	d.retry.Failed(now, waits, err)
+	s := f.series[name]
+	if s == nil {
+		s = &series{}
+		f.series[name] = s
+		s.logged = f.log(ctx, err, "Could not write an event to the apiserver, trying again later without a further message", namespace)
+	}
+	if s.last != d.key { // two events fail
+		s.Failed(now, waits, err)
+	}
+	s.last = d.key
+}
+
+// log logs a failure unless too many were logged. It reports whether it has logged.
+func (f *failures) log(ctx context.Context, err error, message, namespace string) bool {
+	if !f.lines.Allow() {
+		return false
+	}
+	klog.FromContext(ctx).Error(err, message, "namespace", namespace)
+	return true
+}
+
+// endSeries notes that an event was written. A series goes on while its last event still fails.
+func (f *failures) endSeries(ctx context.Context, written due, entries map[key]*entry) {
+	namespace := namespaceOf(&written.on)
+	for _, name := range []string{"", namespace} {
+		s := f.series[name]
+		if s == nil {
+			continue
+		}
+		s.Backoff = await.Backoff{}
+		if e := entries[s.last]; s.last != written.key && e != nil && e.retry.Wait > 0 {
+			continue
+		}
+		if s.logged {
+			klog.FromContext(ctx).Info("Events can be written to the apiserver again", "namespace", namespace)
+		}
+		delete(f.series, name)
+	}
 }
