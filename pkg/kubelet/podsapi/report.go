@@ -3,10 +3,14 @@ package podsapi
 import (
 	"cmp"
 	"slices"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
@@ -118,4 +122,105 @@ func isNewer(e, than *entry, otherwise bool) bool {
 		return e.seen.After(than.seen)
 	}
 	return otherwise
+}
+
+// changePeriod is the minimum time between two changes of a pod that are passed on. The last change is always passed on.
+const changePeriod = time.Second
+
+// change passes a change on, at once or when changePeriod is over. The caller has locked the mutex.
+func (s *statuses) change(uid types.UID, e *entry) {
+	s.changed[uid] = struct{}{}
+	if wait := time.Until(e.told.Add(changePeriod)); wait > 0 {
+		if s.due == nil {
+			s.due = time.AfterFunc(wait, s.ring)
+		}
+		return
+	}
+	await.Signal(s.notices)
+}
+
+// ring passes on a change that is due.
+func (s *statuses) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due = nil
+	await.Signal(s.notices)
+}
+
+// stop stops the timer.
+func (s *statuses) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.due != nil {
+		s.due.Stop()
+		s.due = nil
+	}
+}
+
+// dueChanges returns the pods whose changes are due.
+func (s *statuses) dueChanges() (uids []types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	next := time.Duration(0)
+	for uid := range s.changed {
+		if e := s.pods[uid]; e != nil {
+			if wait := e.told.Add(changePeriod).Sub(now); wait > 0 {
+				if next == 0 || wait < next {
+					next = wait
+				}
+				continue
+			}
+			e.told = now
+		}
+		delete(s.changed, uid)
+		uids = append(uids, uid)
+	}
+	if next > 0 && s.due == nil {
+		s.due = time.AfterFunc(next, s.ring)
+	}
+	return uids
+}
+
+// The requests, in metrics.
+const (
+	listPods = "ListPods"
+	getPod   = "GetPod"
+)
+
+type metrics struct {
+	connections, events, drops prometheus.Counter
+	requests                   *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer, c *Client) *metrics {
+	in := metric.In(reg, "kubelet_pods_api")
+	in.GaugeFunc("connected", "1 while the kubelet gives the status of pods; otherwise 0.", func() float64 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return metric.Bool(c.connected)
+	})
+	in.GaugeFunc("lost", "1 while the kubelet does not answer, although it did before, or the path of its socket is configured; otherwise 0.", func() float64 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return metric.Bool(!c.connected && c.expected())
+	})
+	unknown := func(to string, read func() float64) {
+		in := metric.In(prometheus.WrapRegistererWith(prometheus.Labels{"to": to}, reg), "kubelet_pods_api")
+		in.GaugeFunc("unknown_pods", "Number of pods that one side does not have: the kubelet, or the sources. 0 while the kubelet does not answer.", read)
+	}
+	unknown("kubelet", func() float64 {
+		pods, _ := c.unknown()
+		return float64(len(pods))
+	})
+	unknown("sources", func() float64 {
+		_, pods := c.unknown()
+		return float64(len(pods))
+	})
+	return &metrics{
+		connections: in.Counter("watches_total", "Number of watches that podconfigd opened at the Pods API of the kubelet."),
+		events:      in.Counter("events_total", "Number of events from the kubelet after the first ones of a watch."),
+		drops:       in.Counter("drops_total", "Number of times that the kubelet dropped the watch, because it was 100 events behind."),
+		requests:    in.CounterVec("requests_total", "Number of requests to the kubelet, by method: ListPods or GetPod.", "method", listPods, getPod),
+	}
 }
