@@ -1,17 +1,24 @@
 package manifest
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/podconfigd/podconfigd/internal/jsonfields"
 	"github.com/podconfigd/podconfigd/internal/yamlfault"
+	"github.com/podconfigd/podconfigd/pkg/manifest/internal/plainyaml"
 )
 
 // dropNewFields removes the fields that the kubelet of the minor does not know, as its decoder does, and
@@ -155,4 +162,118 @@ func isKnown(known []schemaField, t reflect.Type, name string) bool {
 		return name == "PodIP"
 	}
 	return false
+}
+
+var podType = reflect.TypeFor[v1.Pod]()
+
+// text is the text of a manifest. It returns the line of a field.
+type text struct{ *yamlfault.Text }
+
+func newText(file string, data []byte) *text { return &text{yamlfault.New(file, data)} }
+
+// item returns the text of an item of a list.
+func (t *text) item(i int) *text { return &text{t.Item(i)} }
+
+// toJSON converts the manifest to JSON, as the kubelet does, and returns its duplicate
+// keys, and the keys and values that unexpectedly become booleans.
+//
+// The strict conversion gives the same JSON as the kubelet's or fails. So it is tried
+// first. It costs a lookup for each key, and a second conversion would cost as much as
+// the first. Its error has a text for each duplicate, so it is not used for a large
+// manifest.
+func (t *text) toJSON() (data []byte, duplicates yamlfault.Findings, err error) {
+	isJSON := utilyaml.IsJSONBuffer(t.Data) // the decoder finds its duplicates
+	if !isJSON {
+		if err := checkYAML(t.Data); err != nil {
+			return nil, yamlfault.Findings{}, err
+		}
+	}
+	if err := t.checkAliases(); err != nil {
+		return nil, yamlfault.Findings{}, err
+	}
+	large := len(t.Data) > yamlfault.MaxLength
+	if !isJSON && !large {
+		if data, plain := plainyaml.ToJSON(t.Data); plain { // it has no duplicate, and no boolean of YAML 1.1
+			return data, yamlfault.Findings{}, nil
+		}
+		if data, err = yaml.YAMLToJSONStrict(t.Data); err == nil {
+			return data, t.Booleans(), nil
+		}
+	}
+	data, err = utilyaml.ToJSON(t.Data)
+	switch {
+	case err != nil:
+		return nil, yamlfault.Findings{}, t.refuse(ReasonNotYAML, t.NotYAML(err))
+	case isJSON || large:
+		return data, yamlfault.Findings{}, nil
+	}
+	found := t.Duplicates("; only the last value counts")
+	found.AddAll(t.Booleans())
+	return data, found, nil
+}
+
+// strictFaults returns the faults for the errors of the strict decoder: unknown fields
+// and, in JSON, duplicate fields.
+func (t *text) strictFaults(errs []error, json []byte) yamlfault.Findings {
+	found := t.Unknown(json, podType, ", ignored")
+	for _, err := range errs {
+		strict, ok := err.(interface{ FieldPath() string })
+		switch {
+		case !ok:
+			found.Add(func() Fault { return Fault{Message: err.Error()} })
+		case !strings.HasPrefix(err.Error(), "unknown field"):
+			found.Add(func() Fault { return t.At(strict.FieldPath(), "duplicate key") })
+		}
+	}
+	return found
+}
+
+// undecodable returns the faults of JSON that the decoder rejects.
+func (t *text) undecodable(err error, data []byte) *Error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(any))); ok && utilyaml.IsJSONBuffer(t.Data) {
+		line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
+		return t.refuse(ReasonNotYAML, Fault{Line: line, Message: "starts with {, but is not valid JSON: " + syntax.Error()})
+	}
+	if refused := t.notAPod(data); refused != nil {
+		return refused
+	}
+	if found := t.Mismatches(data, podType); len(found.Faults()) > 0 {
+		return t.refuseAll(ReasonInvalid, found)
+	}
+	return t.refuse(ReasonInvalid, Fault{Message: "can't be decoded: " + err.Error()})
+}
+
+// notAPod returns the error for JSON that is not a v1 Pod, or nil.
+func (t *text) notAPod(data []byte) *Error {
+	const expected = "expected apiVersion v1, kind Pod"
+	var object map[string]any
+	if err := json.Unmarshal(data, &object); err != nil || object == nil {
+		return t.refuse(ReasonNotAPod, Fault{Message: "not a Kubernetes object: " + expected})
+	}
+	var faults []Fault
+	for _, field := range []struct{ name, want string }{{"apiVersion", "v1"}, {"kind", "Pod"}} {
+		if object[field.name] == nil || object[field.name] == "" {
+			faults = append(faults, t.At(field.name, "Required value: expected %s", field.want))
+		}
+	}
+	if len(faults) > 0 {
+		return t.refuse(ReasonNotAPod, faults...)
+	}
+	version, isText := object["apiVersion"].(string)
+	kind, isToo := object["kind"].(string)
+	if !isText || !isToo || version == "v1" && kind == "Pod" {
+		return nil
+	}
+	wrong := "kind"
+	if kind == "Pod" {
+		wrong = "apiVersion"
+	}
+	message := fmt.Sprintf("%s, got apiVersion %s, kind %s", expected, version, kind)
+	switch {
+	case strings.HasSuffix(kind, "List") && t.File == "":
+		message += ": serve a v1 PodList"
+	case strings.HasSuffix(kind, "List"):
+		message += ": put each pod in its own file"
+	}
+	return t.refuse(ReasonNotAPod, t.At(wrong, "%s", message))
 }

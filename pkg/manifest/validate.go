@@ -6,8 +6,13 @@ import (
 	"reflect"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 	podutil "k8s.io/kubernetes/pkg/api/pod"
 	api "k8s.io/kubernetes/pkg/apis/core"
+	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	corev1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 
@@ -138,4 +143,99 @@ func (t *text) forbid(data []byte, resource string) *Error {
 		found.Add(func() Fault { return Fault{Message: message} })
 	}
 	return t.refuseAll(ReasonForbidden, found)
+}
+
+// defaultPodResources sets the resources of the pod that follow from the resources of its containers.
+// Kubelets 1.34 to 1.36 do so. Before 1.34, the feature was off. Since 1.37, only the apiserver does
+// so.
+//
+// kubelet: pkg/apis/core/v1/defaults.go SetDefaults_Pod.
+func (m Minor) defaultPodResources(pod *api.Pod) error {
+	own := pod.Spec.Resources
+	if m < 34 || m > 36 || own == nil || len(own.Limits) == 0 && len(own.Requests) == 0 {
+		return nil
+	}
+	var external v1.Pod // shares all but the structs
+	if err := corev1.Convert_core_Pod_To_v1_Pod(pod, &external, nil); err != nil {
+		return err
+	}
+	defaultHugePages(&external)
+	defaultRequests(&external)
+	return corev1.Convert_v1_Pod_To_core_Pod(&external, pod, nil)
+}
+
+// defaultHugePages adds the huge pages of the containers to the limits of the pod.
+//
+// kubelet: pkg/apis/core/v1/defaults.go defaultHugePagePodLimits.
+func defaultHugePages(pod *v1.Pod) {
+	own := pod.Spec.Resources
+	for name, limit := range resourcehelper.AggregateContainerLimits(pod, resourcehelper.PodResourcesOptions{}) {
+		_, requested := own.Requests[name]
+		_, limited := own.Limits[name]
+		if requested || limited || !resourcehelper.IsSupportedPodLevelResource(name) || !corev1helper.IsHugePageResourceName(name) {
+			continue
+		}
+		if own.Limits == nil {
+			own.Limits = v1.ResourceList{}
+		}
+		own.Limits[name] = limit.DeepCopy()
+	}
+}
+
+// defaultRequests sets the requests of a pod that has limits: the requests of the containers, otherwise the limits.
+//
+// kubelet: pkg/apis/core/v1/defaults.go defaultPodRequests.
+func defaultRequests(pod *v1.Pod) {
+	own := pod.Spec.Resources
+	if len(own.Limits) == 0 {
+		return
+	}
+	requests := own.Requests
+	if requests == nil {
+		requests = v1.ResourceList{}
+	}
+	for name, request := range resourcehelper.AggregateContainerRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		if _, has := requests[name]; !has && resourcehelper.IsSupportedPodLevelResource(name) && corev1helper.IsOvercommitAllowed(name) {
+			requests[name] = request.DeepCopy()
+		}
+	}
+	for name, limit := range own.Limits {
+		if _, has := requests[name]; !has && resourcehelper.IsSupportedPodLevelResource(name) {
+			requests[name] = limit.DeepCopy()
+		}
+	}
+	if len(requests) > 0 {
+		own.Requests = requests
+	}
+}
+
+// warnOfMetadata adds a warning for each field that only a pod of the apiserver can have, and that a kubelet accepts in a manifest.
+//
+// kubelet: pkg/kubelet/pod_workers.go UpdatePod, pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
+func (d *Decoder) warnOfMetadata(t *text, pod *api.Pod, found *yamlfault.Findings) {
+	for _, field := range []struct {
+		set           bool
+		path, message string
+	}{
+		{pod.DeletionTimestamp != nil, "metadata.deletionTimestamp", "the kubelet does not start a pod with it, and stops the pod if it runs: remove it"},
+		{pod.DeletionGracePeriodSeconds != nil, "metadata.deletionGracePeriodSeconds", "only for a pod that is being deleted: remove it"},
+		{len(pod.OwnerReferences) > 0, "metadata.ownerReferences", "ignored: the owner of the mirror pod is the node"},
+		{pod.ResourceVersion != "", "metadata.resourceVersion", "the apiserver refuses a mirror pod with it: remove it"},
+		{len(pod.Finalizers) > 0, "metadata.finalizers", "the mirror pod has them too, and is not deleted before somebody removes them: remove them"},
+		{pod.GenerateName != "", "metadata.generateName", "ignored: the pod has a name"},
+		{pod.Spec.NodeName != "" && pod.Spec.NodeName != string(d.nodeName), "spec.nodeName", "ignored: the node of a static pod is the node of the kubelet"},
+	} {
+		if field.set {
+			found.Add(func() Fault { return t.At(field.path, "%s", field.message) })
+		}
+	}
+}
+
+// kindWarning returns the warning about an item of a PodList that says that it is no pod; none if it does not. The kubelet takes it as a pod.
+func (t *text) kindWarning(own metav1.TypeMeta) []Fault {
+	if (own.Kind == "" || own.Kind == "Pod") && (own.APIVersion == "" || own.APIVersion == "v1") {
+		return nil
+	}
+	got := fmt.Sprintf("apiVersion %s, kind %s", own.APIVersion, own.Kind)
+	return []Fault{t.At("kind", "ignored: each item of a PodList is a v1 Pod, got %s", got)}
 }
