@@ -2,17 +2,21 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/await"
+	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
 // Values of the Accept header.
@@ -149,5 +153,79 @@ func (f *follower) pass(ctx context.Context, store cache.Store, changed <-chan s
 		if await.For(ctx, min(passPause*time.Since(began), time.Second)) != nil {
 			return
 		}
+	}
+}
+
+// MetadataReader reads the metadata of objects in the apiserver of a kubeconfig. It reads the kubeconfig again when it
+// changes. If the apiserver does not accept the credentials, a request is tried once more, as with a PodWriter. Its errors
+// are the errors of the apiserver, see k8s.io/apimachinery/pkg/api/errors.
+type MetadataReader struct{ connector *connector }
+
+// NewMetadataReader returns a MetadataReader for a kubeconfig, or for the service account of the pod if the path is empty.
+// It does nothing before the first request.
+func NewMetadataReader(kubeconfig, userAgent string) *MetadataReader {
+	return &MetadataReader{newConnector(kubeconfig, userAgent)}
+}
+
+// Get returns the metadata of the object at a path.
+func (r *MetadataReader) Get(ctx context.Context, path string) (*metav1.PartialObjectMetadata, error) {
+	return ask[*metav1.PartialObjectMetadata](ctx, r.connector, "the metadata of an object", func(c rest.Interface) *rest.Request {
+		return c.Get().AbsPath(path).SetHeader("Accept", metadataObject)
+	})
+}
+
+// Resources returns the resources at a path, which is that of a version of a group, such as /apis/apps/v1.
+func (r *MetadataReader) Resources(ctx context.Context, path string) (*metav1.APIResourceList, error) {
+	return ask[*metav1.APIResourceList](ctx, r.connector, "a list of resources", func(c rest.Interface) *rest.Request {
+		return c.Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON)
+	})
+}
+
+// Close closes the connections.
+func (r *MetadataReader) Close() { r.connector.close() }
+
+// newStore returns the store that the Reflector fills with pods. It calls push with all pods after each change. A pod
+// that is equal to the one in the store keeps its pointer, so the merge does not compare it again. A list without
+// changes is not pushed, except for the first.
+//
+// Complete pods are compared: UID and resourceVersion are not enough to identify a version if the apiserver was
+// restored from a backup.
+func newStore(keepManagedFields bool, push func([]*v1.Pod)) *cache.UndeltaStore {
+	changed, pushed := true, 0
+	var store cache.Store
+	store = cache.NewStore(cache.MetaNamespaceKeyFunc, cache.WithTransformer(func(object any) (any, error) {
+		pod, ok := object.(*v1.Pod)
+		if !ok {
+			return nil, fmt.Errorf("expected a Pod, got %T", object)
+		}
+		prepare(pod, keepManagedFields)
+		if old, exists, _ := store.Get(pod); exists && apiequality.Semantic.DeepEqual(old, pod) {
+			return old, nil
+		}
+		changed = true
+		return pod, nil
+	}))
+	return &cache.UndeltaStore{Store: store, PushFunc: func(objects []any) {
+		if !changed && len(objects) == pushed {
+			return
+		}
+		changed, pushed = false, len(objects)
+		pods := make([]*v1.Pod, 0, len(objects))
+		for _, object := range objects {
+			pod, _ := object.(*v1.Pod) // the transformer takes no others
+			pods = append(pods, pod)
+		}
+		push(pods)
+	}}
+}
+
+// prepare removes managedFields: no node agent uses them, and they are the larger part of many pods. In a mirror pod
+// that podconfigd made, it notes that a kubelet writes the status.
+func prepare(pod *v1.Pod, keepManagedFields bool) {
+	if _, own := pod.Annotations[config.OwnMirrorAnnotationKey]; own && config.KubeletWroteStatus(pod) {
+		pod.Annotations[config.OwnMirrorAnnotationKey] = config.AdoptedMirror
+	}
+	if !keepManagedFields {
+		pod.ManagedFields = nil
 	}
 }
