@@ -13,7 +13,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/await"
 )
 
-// maxKinds is the number of kinds beyond which all are forgotten. Those that are needed are found again.
+// maxKinds is the number of kinds beyond which those are forgotten that no owner has. They are found again.
 const maxKinds = 256
 
 // kind is what is known of a kind in a namespace.

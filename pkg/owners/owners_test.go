@@ -311,6 +311,27 @@ func TestForbiddenInANamespace(t *testing.T) {
 	})
 }
 
+// The same holds for each kind in each namespace, however many there are.
+func TestForbiddenInManyNamespaces(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.set(forbidden)
+		var pods []*v1.Pod
+		for i := range maxKinds + 1 {
+			p := newPod(fmt.Sprint("pod-", i), "apps/v1 ReplicaSet web-1")
+			p.Namespace = fmt.Sprint("team-", i)
+			pods = append(pods, p)
+		}
+		w.journal.Append(config.PodUpdate{Op: config.ADD, Source: "api", Pods: pods})
+		w.pass(10 * time.Minute)
+		if n := len(w.pass(50 * time.Minute)); n < 6*len(pods) || n > 10*len(pods) {
+			t.Errorf("%d requests in 50 minutes", n)
+		}
+		if n := w.lines("refuses"); n != len(pods) {
+			t.Errorf("%d lines", n)
+		}
+	})
+}
+
 // An owner that is gone is said once, and is asked for again once in five minutes.
 func TestNotFound(t *testing.T) {
 	inWorld(t, func(w *world) {

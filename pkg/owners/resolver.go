@@ -2,6 +2,7 @@ package owners
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -137,13 +138,15 @@ func (r *Resolver) look(pods []*journal.Pod, now time.Time) {
 		}
 		r.unsaved = true
 	}
-	if len(r.kinds) > maxKinds {
-		clear(r.kinds)
-	}
+	used := make(map[kindRef]bool, len(r.kinds))
 	for _, o := range r.owners {
+		used[o.kindRef] = true
 		if r.kinds[o.kindRef] == nil {
 			r.kinds[o.kindRef] = newKind(o.kindRef)
 		}
+	}
+	if len(r.kinds) > maxKinds {
+		maps.DeleteFunc(r.kinds, func(of kindRef, _ *kind) bool { return !used[of] })
 	}
 }
 
