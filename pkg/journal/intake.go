@@ -149,7 +149,10 @@ func (in *intake) applyPod(set *Set, u *Update, n int, object *v1.Pod, prepared 
 	case u.Op == config.REMOVE, before != nil && before.Merged == object && (!u.Op.IsConfig() || before.Status == pod.Status):
 		pod = before
 	default:
-		if pod.Revision = in.head; u.Op.IsConfig() && in.owners != nil {
+		pod.Revision = in.head
+		if before != nil {
+			pod.Owners = before.Owners // others come with an OWNERS: not all subscribers that request owners get this update
+		} else if u.Op.IsConfig() && in.owners != nil {
 			pod.Owners = in.owners(pod)
 		}
 	}

@@ -86,6 +86,39 @@ func TestOwners(t *testing.T) {
 	}
 }
 
+// An owner that becomes known while the pod changes reaches also who does not get the change.
+func TestOwnersKnownDuringAChange(t *testing.T) {
+	var known []v1alpha1.Owner
+	j := newJournal(journal.Options{})
+	j.SetOwners(func(*journal.Pod) []v1alpha1.Owner { return known })
+	j.Append(update(config.ADD, "a=1"))
+	cursors := map[string]*testCursor{
+		"all":    j.watch(StreamOptions{Owners: true}),
+		"fields": j.watch(StreamOptions{Owners: true, Options: Options{Fields: mask(t, "metadata.labels")}}),
+		"sets":   j.watch(StreamOptions{Owners: true, Mode: SnapshotMode}),
+		"ops":    j.watch(StreamOptions{Owners: true, Ops: journal.Operations{config.ADD: true}}),
+	}
+	for _, c := range cursors {
+		c.drain()
+	}
+	known = []v1alpha1.Owner{{Kind: "Deployment", Name: "shop"}}
+	status := update(config.RECONCILE, "a=1")
+	status.Pods[0].Status.Phase = "Running"
+	j.Append(status)
+	j.RecordOwners()
+	for name, c := range cursors {
+		got := 0
+		for _, f := range c.drain() {
+			for range f.OwnersOfPods() {
+				got++
+			}
+		}
+		if got != 1 {
+			t.Errorf("%s: the owners came %d times", name, got)
+		}
+	}
+}
+
 // A subscriber that may not see the owner references of a pod gets nothing when its owner changes, and can't select by it.
 func TestHiddenOwners(t *testing.T) {
 	name := "web"
