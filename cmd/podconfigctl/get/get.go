@@ -131,6 +131,10 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	if err != nil {
 		return err
 	}
+	owners, err := o.owners(ctx, c)
+	if err != nil {
+		return err
+	}
 	out := streams.Out
 	table := o.output == "" || o.output == "wide"
 	var printer printers.ResourcePrinter
@@ -138,7 +142,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 		p := podPrinter{devices: o.devices, delegate: printers.NewTablePrinter(printers.PrintOptions{
 			NoHeaders: o.noHeaders, WithNamespace: o.namespace == "", Wide: o.output == "wide", ShowLabels: o.showLabels, ColumnLabels: o.labelColumns,
 		})}
-		if status, err := c.Status(ctx); o.output == "wide" && err == nil && status.Owners != nil {
+		if owners && o.output == "wide" {
 			p.owner = func(pod *v1.Pod) string { return ownerOf(ctx, c, pod) }
 		}
 		printer = p
@@ -162,6 +166,22 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	}
 	noteUnseen(ctx, c, streams.ErrOut)
 	return o.print(list, missing, printer, table, out, streams.ErrOut)
+}
+
+// owners reports whether the daemon finds owners, if that is needed. Without them, it fails for --owner: a daemon of an earlier version
+// ignores this parameter in a watch, and sends all pods.
+func (o *Options) owners(ctx context.Context, c *client.Client) (bool, error) {
+	if o.ownedBy == "" && o.output != "wide" {
+		return false, nil
+	}
+	status, err := c.Status(ctx)
+	switch {
+	case err != nil:
+		return false, nil //nolint:nilerr // the client may not read it
+	case status.Owners == nil && o.ownedBy != "":
+		return false, errors.New("--owner: podconfigd does not know the owners of pods: start it with --owners")
+	}
+	return status.Owners != nil, nil
 }
 
 // print prints a list. It returns the error missing, which names the pods that are not found.

@@ -76,6 +76,23 @@ func TestSelectByOwner(t *testing.T) {
 	}
 }
 
+// A daemon that does not find owners, or is of a version that does not know them, is not asked for a list or a watch: in one of the
+// Kubernetes API, such a version ignores the parameter, and sends all pods.
+func TestSelectByOwnerWithoutOwners(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1alpha1/status" {
+			t.Errorf("got %v", r.URL)
+		}
+		_, _ = io.WriteString(w, `{"pods":1}`)
+	}))
+	t.Cleanup(server.Close)
+	for _, flags := range []string{"--owner deployment/web", "--owner deployment/web --watch", "--owner deployment/web --watch-only -o name"} {
+		if err := run(t.Context(), server.URL, io.Discard, strings.Fields(flags)...); err == nil || !strings.Contains(err.Error(), "start it with --owners") {
+			t.Errorf("%s: got %v", flags, err)
+		}
+	}
+}
+
 // With a daemon that finds owners, the wide table has the top of them as its last column. Pods of one controller share a lookup.
 func TestOwners(t *testing.T) {
 	lookups := 0
