@@ -164,10 +164,11 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 // parameter finds the name of a parameter that the daemon refuses.
 var parameter = regexp.MustCompile(`parameter "(\w+)"`)
 
-// asFlags returns an error of the daemon with the names of the flags in place of those of the parameters.
+// asFlags returns an error of the daemon with the names of the flags in place of those of the parameters. A daemon of another version
+// does not know all parameters. It then lists those that it knows, and not all of these are flags.
 func asFlags(err error) error {
 	refused, ok := errors.AsType[*client.RefusedError](err)
-	if !ok || refused.Code != http.StatusBadRequest {
+	if !ok || refused.Code != http.StatusBadRequest || strings.HasPrefix(refused.Message, "unknown parameter") {
 		return err
 	}
 	text := parameter.ReplaceAllString(err.Error(), "--$1")
