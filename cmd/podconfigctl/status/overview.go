@@ -39,7 +39,7 @@ func overview(s *v1alpha1.Status) *page {
 	if s.State != nil {
 		p.label(storedSeverity(s.State), "Stored:", stored(s.State))
 	}
-	if o := s.Owners; o != nil {
+	if o := s.Owners; o != nil && ownersText(o) != "" {
 		severity := normal
 		if o.LastError != "" {
 			severity = warning

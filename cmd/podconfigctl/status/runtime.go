@@ -134,8 +134,12 @@ func mirrorPodsSection(m *v1alpha1.MirrorStatus) *page {
 	return p
 }
 
-// ownersText says which owners of pods are known, and why the others are not.
+// ownersText says which owners of pods are known, and why the others are not. It is empty if there are none, as for a client that does
+// not see every pod: the daemon tells it nothing about them.
 func ownersText(o *v1alpha1.OwnersStatus) string {
+	if o.Known+o.Waiting == 0 && o.LastError == "" {
+		return ""
+	}
 	known := fmt.Sprintf("%d known", o.Known)
 	if o.Waiting > 0 {
 		known += fmt.Sprintf(", %d waiting", o.Waiting)

@@ -202,6 +202,7 @@ func TestALongFileName(t *testing.T) {
 
 func TestOwnersText(t *testing.T) {
 	for want, o := range map[string]v1alpha1.OwnersStatus{
+		"":                            {}, // as for a client that does not see every pod
 		"5 known":                     {Known: 5},
 		"5 known, 2 waiting: refused": {Known: 5, Waiting: 2, LastError: "refused"},
 		"0 known, 1 waiting; a is forbidden; b is not found; and 3 more": {Waiting: 1, Notes: []string{"a is forbidden", "b is not found"}, NotesOmitted: 3},
