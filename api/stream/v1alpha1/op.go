@@ -1,5 +1,22 @@
 package v1alpha1
 
+// Mode selects how the stream reports changes.
+//
+// kubelet: PodConfigNotificationMode in pkg/kubelet/config/config.go, up to v1.34.
+type Mode string
+
+// The modes.
+const (
+	// ModeIncremental sends the changes as the merge of the sources emits them. It is the
+	// default.
+	ModeIncremental Mode = "incremental"
+	// ModeSnapshotAndUpdates sends all pods as a SET when pods are added or removed, and
+	// UPDATE and DELETE for pods that changed.
+	ModeSnapshotAndUpdates Mode = "snapshot-and-updates"
+	// ModeSnapshot sends all pods as a SET at each change.
+	ModeSnapshot Mode = "snapshot"
+)
+
 // Op is the operation of an update: what the update means for its pods.
 type Op string
 
@@ -32,20 +49,3 @@ const (
 
 // OpAll selects all operations in a request. No update has it.
 const OpAll Op = "*"
-
-// Mode selects how the stream reports changes.
-//
-// kubelet: PodConfigNotificationMode in pkg/kubelet/config/config.go, up to v1.34.
-type Mode string
-
-// The modes.
-const (
-	// ModeIncremental sends the changes as the merge of the sources emits them. It is the
-	// default.
-	ModeIncremental Mode = "incremental"
-	// ModeSnapshotAndUpdates sends all pods as a SET when pods are added or removed, and
-	// UPDATE and DELETE for pods that changed.
-	ModeSnapshotAndUpdates Mode = "snapshot-and-updates"
-	// ModeSnapshot sends all pods as a SET at each change.
-	ModeSnapshot Mode = "snapshot"
-)
