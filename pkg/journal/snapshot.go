@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"weak"
 
@@ -127,6 +128,11 @@ func (j *Journal) ByUID(uid types.UID) *Pod { return j.present().withUID(uid) }
 
 // ByName returns the current pod of the name, or nil.
 func (j *Journal) ByName(name types.NamespacedName) *Pod { return j.present().withName(name) }
+
+// InNamespace has the current pod of each name in a namespace.
+func (j *Journal) InNamespace(namespace string) iter.Seq[*Pod] {
+	return j.present().inNamespace(namespace)
+}
 
 // MirrorPods returns the current mirror pods by name.
 func (j *Journal) MirrorPods() map[types.NamespacedName]*v1.Pod {

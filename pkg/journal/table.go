@@ -181,6 +181,24 @@ func (t *Table) withName(name types.NamespacedName) *Pod {
 	return firstOf(t.pods, &Pod{Object: object, rank: pivotRank}).named
 }
 
+// inNamespace has the pod of each name in a namespace.
+func (t *Table) inNamespace(namespace string) iter.Seq[*Pod] {
+	pivot := &Pod{Object: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}, rank: pivotRank}
+	return func(yield func(*Pod) bool) {
+		var last *Pod
+		t.pods.AscendGreaterOrEqual(row{Pod: pivot}, func(r row) bool {
+			if r.Object.Namespace != namespace {
+				return false
+			}
+			if last != nil && last.Object.Name == r.Object.Name {
+				return true
+			}
+			last = r.Pod
+			return yield(r.named)
+		})
+	}
+}
+
 // namedWithin returns the pod of each name after the changes of a set up to a revision. The table is the one before
 // the set.
 func (t *Table) namedWithin(set *Set, revision int64) []*Pod {

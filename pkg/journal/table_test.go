@@ -80,6 +80,12 @@ func (m *model) check(t *testing.T, at *Table) {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), byName(a, b))
 	})
 	all("by name", at.byName(), slices.Collect(maps.Values(m.names)), byName)
+	for _, namespace := range []string{"a", "default", "z"} {
+		want := slices.DeleteFunc(at.byName(), func(p *Pod) bool { return p.Object.Namespace != namespace })
+		if got := slices.Collect(at.inNamespace(namespace)); !slices.Equal(got, want) {
+			t.Fatalf("%d pods in namespace %s at %d, want %d", len(got), namespace, at.revision, len(want))
+		}
+	}
 	all("by UID", at.byUID(), slices.Collect(maps.Values(m.uids)), func(a, b *Pod) int { return cmp.Compare(a.uid(), b.uid()) })
 	for _, p := range m.pods {
 		first := func(same func(other *Pod) bool) *Pod {

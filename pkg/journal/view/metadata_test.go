@@ -172,3 +172,27 @@ func TestMetadataInPieces(t *testing.T) {
 		t.Errorf("got %d namespaces", len(known))
 	}
 }
+
+// A subscriber under access rules begins with 1,000 namespaces of one pod. The time for each must not grow with their number.
+func BenchmarkMetadataUnderAccessRules(b *testing.B) {
+	j := newJournal(journal.Options{})
+	u := update(config.ADD)
+	for i := range 1000 {
+		p := pod("a=1")
+		p.Namespace = fmt.Sprint("team-", i)
+		p.UID = types.UID(p.Namespace)
+		u.Pods = append(u.Pods, p)
+	}
+	j.Append(u)
+	scope, err := NewGate(j.Journal, access.NewPolicy([]access.Rule{{View: access.Metadata}})).Scope(access.Subject{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		c := scope.Stream(StreamOptions{NamespaceLabels: true})
+		if _, err := drain(c); err != nil {
+			b.Fatal(err)
+		}
+		c.Close()
+	}
+}

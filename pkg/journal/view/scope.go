@@ -222,11 +222,15 @@ func seenObject(j *journal.Journal, l *lens, kind journal.Kind, name string) *jo
 	if object == nil || l.plain() {
 		return object
 	}
-	seen, _, err := seenObjects(j, l, kind, []*journal.Object{object}, 0)
-	if err != nil || len(seen) == 0 {
-		return nil
+	if kind != journal.Namespaces {
+		return withoutTraces(object)
 	}
-	return seen[0]
+	for p := range j.InNamespace(name) {
+		if l.see(p) != nil {
+			return object
+		}
+	}
+	return nil
 }
 
 func seenObjects(j *journal.Journal, l *lens, kind journal.Kind, objects []*journal.Object, at int64) ([]*journal.Object, int64, error) {
