@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,12 +52,18 @@ func (r *ref) compare(other *ref) int {
 		strings.Compare(string(r.UID), string(other.UID)), strings.Compare(r.APIVersion, other.APIVersion))
 }
 
-// controllerOf returns the reference to the controller of an object in a namespace; nil if there is none, or a longer one than any
-// object can have.
+// controllerOf returns the reference to the controller of an object in a namespace; nil if there is none, or if it is longer than
+// that of any object can be, or not UTF-8.
 func controllerOf(object metav1.Object, namespace string) *ref {
 	c := metav1.GetControllerOfNoCopy(object)
-	if c == nil || len(c.APIVersion)+len(c.Kind)+len(c.Name)+len(c.UID) > maxText {
+	if c == nil {
 		return nil
+	}
+	length := 0
+	for _, text := range [...]string{c.APIVersion, c.Kind, c.Name, string(c.UID)} {
+		if length += len(text); length > maxText || !utf8.ValidString(text) {
+			return nil
+		}
 	}
 	return &ref{kindRef{namespace, c.APIVersion, c.Kind}, c.Name, c.UID}
 }
@@ -100,7 +107,8 @@ func (o *owner) before(other *owner) bool {
 func (r *Resolver) Of(pod *journal.Pod) (chain []v1alpha1.Owner) {
 	if config.SourceKind(pod.Source) != config.ApiserverSource {
 		if pod.File != nil {
-			chain = append(chain, v1alpha1.Owner{Kind: v1alpha1.FileKind, Name: pod.File.Path})
+			path := strings.ToValidUTF8(pod.File.Path, "\uFFFD") // protobuf has no other texts
+			chain = append(chain, v1alpha1.Owner{Kind: v1alpha1.FileKind, Name: path})
 		}
 		return append(chain, r.nodeOf(pod.Object))
 	}

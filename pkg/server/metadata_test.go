@@ -16,7 +16,7 @@ import (
 func TestMetadataOnTheStream(t *testing.T) {
 	d := serveJournal(t, journal.Options{})
 	d.journal.PutNamespaces([]*metav1.ObjectMeta{{Name: "default", Labels: map[string]string{"team": "a"}}})
-	d.journal.PutNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: map[string]string{"zone": "b"}}})
+	d.journal.PutNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: map[string]string{"zone": "b\xff"}}}) // not UTF-8
 	web := podWith("web", "1")
 	d.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{web}})
 	for name, updates := range map[string]func() (namespace, node *v1alpha1.Metadata){
@@ -60,7 +60,7 @@ func TestMetadataOnTheStream(t *testing.T) {
 			}
 		},
 	} {
-		if namespace, node := updates(); namespace.Labels["team"] != "a" || node.Annotations["zone"] != "b" {
+		if namespace, node := updates(); namespace.Labels["team"] != "a" || node.Annotations["zone"] != "b\uFFFD" {
 			t.Errorf("%s: got %+v, %+v", name, namespace, node)
 		}
 	}

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -146,7 +147,7 @@ func watchResponse(f *view.Frame) ([]any, error) {
 // metadataOf converts the labels and annotations of namespaces and the node.
 func metadataOf(namespaces map[string]*stream.Metadata, node *stream.Metadata) (map[string]*v1alpha1.Metadata, *v1alpha1.Metadata) {
 	message := func(m *stream.Metadata) *v1alpha1.Metadata {
-		return &v1alpha1.Metadata{Labels: m.Labels, Annotations: m.Annotations, Removed: m.Removed}
+		return &v1alpha1.Metadata{Labels: m.Labels, Annotations: valid(m.Annotations), Removed: m.Removed}
 	}
 	messages := make(map[string]*v1alpha1.Metadata, len(namespaces))
 	for name, m := range namespaces {
@@ -156,4 +157,13 @@ func metadataOf(namespaces map[string]*stream.Metadata, node *stream.Metadata) (
 		return messages, nil
 	}
 	return messages, message(node)
+}
+
+// valid returns annotations as protobuf can have them. Those of the apiserver can have values that are not UTF-8.
+func valid(annotations map[string]string) map[string]string {
+	all := make(map[string]string, len(annotations))
+	for key, value := range annotations {
+		all[key] = strings.ToValidUTF8(value, "\uFFFD")
+	}
+	return all
 }
