@@ -93,7 +93,8 @@ func TestSelectByOwnerWithoutOwners(t *testing.T) {
 	}
 }
 
-// With a daemon that finds owners, the wide table has the top of them as its last column. Pods of one controller share a lookup.
+// With a daemon that finds owners, the wide table has the top of them as its last column. Pods of one controller share a lookup. A pod
+// with the UID of another's controller in its reference does not.
 func TestOwners(t *testing.T) {
 	lookups := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -105,10 +106,14 @@ func TestOwners(t *testing.T) {
 		case r.URL.Path == "/v1alpha1/status":
 			_, _ = io.WriteString(w, `{"owners":{}}`)
 		case r.URL.Path == "/pods":
-			_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","items":[`+pod("a", controller)+","+pod("b", controller)+","+pod("c", "")+","+pod("d", "")+`]}`)
+			_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","items":[`+pod("a", controller)+","+pod("b", controller)+","+pod("c", "")+","+pod("d", "")+","+
+				pod("e", strings.Replace(controller, "web-1", "forged", 1))+`]}`)
 		case uid == "a":
 			lookups++
 			_, _ = io.WriteString(w, `{"pods":[{"owners":[{"kind":"ReplicaSet","name":"web-1"},{"kind":"Deployment","name":"web"}]}]}`)
+		case uid == "e":
+			lookups++
+			_, _ = io.WriteString(w, `{"pods":[{"owners":[{"kind":"ReplicaSet","name":"forged"}]}]}`)
 		case uid == "c":
 			lookups++
 			_, _ = io.WriteString(w, `{"pods":[{}]}`)
@@ -119,7 +124,7 @@ func TestOwners(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	var out bytes.Buffer
-	if err := run(t.Context(), server.URL, &out, "-o", "wide"); err != nil || lookups != 3 {
+	if err := run(t.Context(), server.URL, &out, "-o", "wide"); err != nil || lookups != 4 {
 		t.Errorf("%v, %d lookups", err, lookups)
 	}
 	var last []string
@@ -127,7 +132,7 @@ func TestOwners(t *testing.T) {
 		fields := strings.Fields(line)
 		last = append(last, fields[len(fields)-1])
 	}
-	if got := strings.Join(last, " "); got != "OWNER deployment/web deployment/web <none> <unknown>" {
+	if got := strings.Join(last, " "); got != "OWNER deployment/web deployment/web <none> <unknown> replicaset/forged" {
 		t.Errorf("%s\n%s", got, &out)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
@@ -40,7 +39,9 @@ func (p podPrinter) PrintObj(obj runtime.Object, out io.Writer) error {
 	if p.devices {
 		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: "Devices", Type: "string"})
 	}
-	owners := make(map[types.UID]string) // by the UID of the controller
+	// A pod can have any reference, also one with the UID of another's controller.
+	type reference struct{ namespace, apiVersion, kind, name, uid string }
+	owners := make(map[reference]string) // by the controller, or without one by the pod
 	add := func(item runtime.Object) error {
 		object, ok := item.(*unstructured.Unstructured)
 		if !ok {
@@ -52,9 +53,9 @@ func (p podPrinter) PrintObj(obj runtime.Object, out io.Writer) error {
 		}
 		row := cells(pod)
 		if p.owner != nil {
-			key := pod.UID
-			if controller := metav1.GetControllerOfNoCopy(pod); controller != nil {
-				key = controller.UID
+			key := reference{uid: string(pod.UID)}
+			if c := metav1.GetControllerOfNoCopy(pod); c != nil {
+				key = reference{pod.Namespace, c.APIVersion, c.Kind, c.Name, string(c.UID)}
 			}
 			if _, asked := owners[key]; !asked {
 				owners[key] = cli.Cell(p.owner(pod))
