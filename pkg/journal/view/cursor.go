@@ -158,9 +158,11 @@ func (c *Cursor) written() {
 // more, and the channel is closed when there are.
 func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 	c.out, c.size = c.out[:0], 0
-	if m := c.metadata; m != nil {
-		c.put(m.resumed...)
-		m.resumed = nil
+	for m := c.metadata; m != nil && len(m.resumed) > 0; m.resumed = m.resumed[1:] {
+		if c.size > BatchSize-PieceSize {
+			return nil, nil
+		}
+		c.put(m.resumed[0])
 	}
 	for c.opening != nil && c.size < BatchSize-PieceSize {
 		if err := c.openMore(); err != nil {
@@ -177,7 +179,7 @@ func (c *Cursor) poll() (changed <-chan struct{}, err error) {
 	c.sets = reading.Sets
 	defer clear(c.sets) // a waiting cursor holds nothing that has left the ring
 	for _, set := range c.sets {
-		if !c.addSet(set) {
+		if !c.addSet(set) || c.size > BatchSize { // with what the metadata added
 			return nil, nil
 		}
 	}

@@ -173,6 +173,42 @@ func TestMetadataInPieces(t *testing.T) {
 	}
 }
 
+// Also a subscriber that resumes, or one for which many namespaces changed, gets about BatchSize at a time.
+func TestMetadataInBatches(t *testing.T) {
+	j := newJournal(journal.Options{MaxBytes: 1 << 30})
+	var metas []*metav1.ObjectMeta
+	u := config.PodUpdate{Op: config.ADD, Source: "file"}
+	for i := range 60 {
+		p := pod("web=1")
+		p.Namespace, p.UID = fmt.Sprintf("ns%02d", i), types.UID(fmt.Sprint(i))
+		metas = append(metas, &metav1.ObjectMeta{Name: p.Namespace, Annotations: map[string]string{"a": strings.Repeat("a", PieceSize)}})
+		u.Pods = append(u.Pods, p)
+	}
+	j.PutNamespaces(metas)
+	j.Append(u)
+	c := j.watch(StreamOptions{NamespaceLabels: true, Since: new(j.Revision())})
+	expect := func() {
+		t.Helper()
+		got := 0
+		for got < len(metas) {
+			size := 0
+			for _, f := range next(t, c) {
+				got += len(f.Namespaces)
+				size += f.size
+			}
+			if size > BatchSize+2*PieceSize {
+				t.Errorf("%d bytes at a time", size)
+			}
+		}
+	}
+	expect()
+	for i, m := range metas {
+		metas[i] = &metav1.ObjectMeta{Name: m.Name, Annotations: map[string]string{"a": strings.Repeat("b", PieceSize)}}
+	}
+	j.PutNamespaces(metas)
+	expect()
+}
+
 // A subscriber under access rules begins with 1,000 namespaces of one pod. The time for each must not grow with their number.
 func BenchmarkMetadataUnderAccessRules(b *testing.B) {
 	j := newJournal(journal.Options{})
