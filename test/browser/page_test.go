@@ -90,6 +90,7 @@ func TestPodsBelowTheirOwners(t *testing.T) {
 		p.until(`[...document.querySelectorAll('#pods .rows .row:not([hidden]) .c-name')].map(c => c.textContent).join() === "` + want + `"`)
 	}
 	names("no owner,alone,node/node1,web-node1,statefulset/db,db-0,db-1")
+	p.until(`!document.querySelector('#pods').textContent.includes('undefined')`)
 	p.until(has("#pod-count", "4"))
 	p.eval(`(() => { const f = document.querySelector('#filter'); f.value = 'statefulset/db'; f.dispatchEvent(new Event('input')) })()`, nil)
 	names("statefulset/db,db-0,db-1")

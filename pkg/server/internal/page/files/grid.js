@@ -44,7 +44,7 @@ export function makeGrid(box, columns, open, head = column => column.title) {
     e.style.transform = `translateY(${index * rowHeight}px)`
     columns.forEach((c, i) => {
       const cell = e.children[i]
-      const text = line(brief(c.text ? c.text(item) : item[c.id] ?? '', 500))
+      const text = line(brief((c.text ? c.text(item) : item[c.id]) ?? '', 500))
       if (same && cell.shown === text) return
       set(cell, text)
       cell.title = c.hint ? c.hint(item) : text
