@@ -120,7 +120,11 @@ func (j *Journal) Resumable(instance string, revision int64, ops Operations) err
 	}
 	for op := config.ADD; op <= config.OWNERS; op++ {
 		if d := j.demand[op]; d != nil && ops[op] && revision < d.since {
-			return &CompactedError{ResetUnrecorded, fmt.Sprintf("%s updates after revision %d were not recorded: no subscriber requested them", op, revision)}
+			message := fmt.Sprintf("%s updates after revision %d were not recorded: no subscriber requested them", op, revision)
+			if op == config.OWNERS { // always recorded, but not stored
+				message = fmt.Sprintf("the owners of pods at revision %d are not stored: it is of before the last start of podconfigd", revision)
+			}
+			return &CompactedError{ResetUnrecorded, message}
 		}
 	}
 	return nil
