@@ -1508,8 +1508,8 @@ type LookupPod struct {
 	// annotation k8s.v1.cni.cncf.io/network-status has, for example from Multus.
 	Secondary bool `protobuf:"varint,14,opt,name=secondary,proto3" json:"secondary,omitempty"`
 	// owners are the owners of the pod that are known, from its controller to the top, such as its
-	// ReplicaSet and its Deployment. That of a static pod is the node. They are set if the daemon finds
-	// owners.
+	// ReplicaSet and its Deployment. Those of a static pod are its manifest file and the node. They are set
+	// if the daemon finds owners.
 	Owners []*Owner `protobuf:"bytes,16,rep,name=owners,proto3" json:"owners,omitempty"`
 	// resources are what the kubelet assigned to the containers of the pod, as far as it is known. They are
 	// set if the kubelet serves its PodResources API.
@@ -2010,17 +2010,18 @@ func (x *ClaimedDevice) GetCdi() []string {
 	return nil
 }
 
-// Owner is a controller: that of a pod, or that of another owner.
+// Owner is a controller: that of a pod, or that of another owner. A static pod has its manifest file, of
+// the kind File, and the node as owners.
 type Owner struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	ApiVersion string                 `protobuf:"bytes,1,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
 	Kind       string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Name       string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// uid is the UID in the reference to the owner. It is empty for a node that the apiserver does not
-	// have.
+	// uid is the UID in the reference to the owner. It is empty for a manifest file, and for a node that
+	// the apiserver does not have.
 	Uid string `protobuf:"bytes,4,opt,name=uid,proto3" json:"uid,omitempty"`
 	// labels are those that the owner had when the daemon asked for it. They are not set if it is not
-	// known, and for a node.
+	// known, and for a manifest file and a node.
 	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

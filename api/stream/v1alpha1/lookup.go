@@ -43,7 +43,7 @@ type LookupPod struct {
 	// Revision is the revision of this version of the pod.
 	Revision int64 `json:"revision,omitempty"`
 	// Owners are the owners of the pod that are known, from its controller to the top, such as its
-	// ReplicaSet and its Deployment. That of a static pod is the node. It is set if the daemon finds owners.
+	// ReplicaSet and its Deployment. Those of a static pod are its manifest file and the node. It is set if the daemon finds owners.
 	Owners []Owner `json:"owners,omitempty"`
 	// Resources are what the kubelet assigned to the containers of the pod, as far as it is known. They
 	// are set if the kubelet serves its PodResources API.

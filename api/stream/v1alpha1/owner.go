@@ -2,16 +2,16 @@ package v1alpha1
 
 import "maps"
 
-// Owner is a controller: that of a pod, or that of another owner.
+// Owner is a controller: that of a pod, or that of another owner. A static pod has its manifest file and the node as owners.
 type Owner struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	// UID is the UID in the reference to the owner. It is empty for a node that the apiserver does not
+	// UID is the UID in the reference to the owner. It is empty for a manifest file, and for a node that the apiserver does not
 	// have.
 	UID string `json:"uid,omitempty"`
 	// Labels are those that the owner had when the daemon asked for it. They are not set if it is not
-	// known, and for a node.
+	// known, and for a manifest file and a node.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
