@@ -2,12 +2,15 @@ package devices
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -89,6 +92,26 @@ func TestNoSocket(t *testing.T) {
 		if l.Table().Known() {
 			t.Errorf("%s: known", path)
 		}
+	}
+}
+
+// The time for the devices of a container does not grow with the square of their number.
+func TestManyDevices(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	want := make([]string, n)
+	rows := make([]*podresourcesv1.ContainerDevices, n)
+	for i := range n {
+		want[i] = fmt.Sprintf("%06d", i)
+		rows[n-1-i] = &podresourcesv1.ContainerDevices{ResourceName: "example.com/gpu", DeviceIds: []string{want[i]}}
+	}
+	began := time.Now()
+	all := devicesOf(rows)
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("took %v", took)
+	}
+	if len(all) != 1 || !slices.Equal(all[0].IDs, want) {
+		t.Errorf("got %d resources, want one with all devices in order", len(all))
 	}
 }
 

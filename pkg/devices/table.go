@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -120,14 +121,19 @@ func containerResources(c *podresourcesv1.ContainerResources) *v1alpha1.Containe
 
 // devicesOf returns devices in a defined order. The kubelet has a row for each NUMA node of a resource, or for each device.
 func devicesOf(rows []*podresourcesv1.ContainerDevices) (all []v1alpha1.Devices) {
+	index := make(map[string]int) // of a resource and its NUMA nodes
 	for _, row := range rows {
-		next := v1alpha1.Devices{Resource: row.GetResourceName(), IDs: slices.Sorted(slices.Values(row.GetDeviceIds())), NUMA: numaOf(row.GetTopology())}
-		same := func(d v1alpha1.Devices) bool { return d.Resource == next.Resource && slices.Equal(d.NUMA, next.NUMA) }
-		if i := slices.IndexFunc(all, same); i >= 0 {
-			all[i].IDs = slices.Sorted(slices.Values(append(all[i].IDs, next.IDs...)))
-		} else {
-			all = append(all, next)
+		numa := numaOf(row.GetTopology())
+		key := fmt.Sprint(row.GetResourceName(), numa)
+		i, is := index[key]
+		if !is {
+			i = len(all)
+			index[key], all = i, append(all, v1alpha1.Devices{Resource: row.GetResourceName(), NUMA: numa})
 		}
+		all[i].IDs = append(all[i].IDs, row.GetDeviceIds()...)
+	}
+	for i := range all {
+		slices.Sort(all[i].IDs)
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.Devices) int {
 		if c := strings.Compare(a.Resource, b.Resource); c != 0 {
