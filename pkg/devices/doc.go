@@ -2,7 +2,7 @@
 //
 //	l := devices.New(devices.Options{Path: devices.Auto, Journal: j, Runtime: generator.Pods})
 //	go l.Run(ctx)
-//	resources := l.Table().Of(uid)
+//	resources := l.Table().Of(devices.PodOf(pod))
 //
 // The kubelet's PodResources API has lists and no watch. It is asked for a list when a pod starts or ends, and each 30 seconds. Nobody
 // waits for these requests.

@@ -206,15 +206,15 @@ func (l *Lister) list(ctx context.Context, before map[types.NamespacedName]types
 		klog.FromContext(ctx).Info("The kubelet lists the devices of its pods again")
 	}
 	l.lastError, l.absent, l.backoff = "", false, await.Backoff{}
-	next := &Table{at: began, pods: make(map[types.UID][]v1alpha1.ContainerResources)}
+	next := &Table{at: began, pods: make(map[Pod][]v1alpha1.ContainerResources)}
 	listed := resourcesOf(list)
 	for name, uid := range live {
 		resources, is := listed[name]
 		if !is && began.Sub(l.since) < starts {
-			resources = l.table.Of(uid)
+			resources = l.table.Of(Pod{name, uid})
 		}
 		if len(resources) > 0 {
-			next.pods[uid] = resources
+			next.pods[Pod{name, uid}] = resources
 		}
 	}
 	l.table = next

@@ -114,7 +114,7 @@ func TestWithoutARuntime(t *testing.T) {
 		w.append(config.RECONCILE, "api", taken(newPod("b", "b")))
 		w.pass(2 * time.Second)
 		w.expect("b c gpu-1, static c gpu-0")
-		if UID(mirror) != "static" || UID(newPod("b", "b")) != "b" {
+		if PodOf(mirror).UID != "static" || PodOf(newPod("b", "b")).UID != "b" {
 			t.Error("another UID than that of the kubelet")
 		}
 		completed := taken(newPod("b", "b"))
@@ -137,6 +137,23 @@ func TestNamesOfTwoPods(t *testing.T) {
 		w.kubelet("a c gpu-0", "orphan c gpu-1", "twice c gpu-2", "twice c gpu-3", "unknown c gpu-4")
 		w.pass(2 * time.Second)
 		w.expect("3 c gpu-1")
+	})
+}
+
+// Two sources can have a UID under two names. Each has what the kubelet says of its name.
+func TestUIDOfTwoPods(t *testing.T) {
+	inWorld(t, true, func(w *world) {
+		w.append(config.ADD, "file", newPod("a", "1"))
+		w.append(config.ADD, "api", newPod("b", "1"))
+		w.runs("a", "1")
+		for range 20 {
+			w.kubelet("a c gpu-0")
+			w.pass(period)
+			w.expect("1 c gpu-0")
+			w.kubelet("a c gpu-0", "b c gpu-1")
+			w.pass(period)
+			w.expect("1 c gpu-0, 1 c gpu-1")
+		}
 	})
 }
 

@@ -9,14 +9,22 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
-// UID returns the UID by which the kubelet runs a pod. For a mirror pod, it is that of its static pod.
+// Pod identifies a pod. Its UID alone does not: everybody who may create pods can write any UID in the annotation of a mirror pod.
+type Pod struct {
+	types.NamespacedName
+
+	UID types.UID
+}
+
+// PodOf returns by what the kubelet runs a pod. For a mirror pod, it is its static pod, which has the same name.
 //
 // kubelet: pkg/kubelet/pod/mirror_client.go CreateMirrorPod.
-func UID(pod *v1.Pod) types.UID {
+func PodOf(pod *v1.Pod) Pod {
+	p := Pod{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, pod.UID}
 	if static, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; mirror {
-		return types.UID(static)
+		p.UID = types.UID(static)
 	}
-	return pod.UID
+	return p
 }
 
 // live returns the pods that the kubelet runs, by name. It leaves out names that several such pods have.
@@ -38,14 +46,14 @@ func (l *Lister) live() map[types.NamespacedName]types.UID {
 	}
 	ofSources := make(map[types.NamespacedName]bool)
 	for _, p := range l.opts.Journal.State().Pods {
-		name, uid, status := types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}, UID(p.Object), &p.Object.Status
-		ofSources[name] = true
-		taken := began[uid]
+		pod, status := PodOf(p.Object), &p.Object.Status
+		ofSources[pod.NamespacedName] = true
+		taken := began[pod.UID]
 		if l.opts.Runtime == nil {
 			taken = status.StartTime != nil
 		}
 		if taken && status.Phase != v1.PodSucceeded && status.Phase != v1.PodFailed {
-			add(name, uid)
+			add(pod.NamespacedName, pod.UID)
 		}
 	}
 	for _, p := range inRuntime { // pods that no source has

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -18,33 +19,35 @@ import (
 type Table struct {
 	// at is when the kubelet was asked; zero for never.
 	at   time.Time
-	pods map[types.UID][]v1alpha1.ContainerResources
+	pods map[Pod][]v1alpha1.ContainerResources
 }
 
-// NewTable returns a table of what was assigned at a time, by the UID of the pod.
-func NewTable(at time.Time, pods map[types.UID][]v1alpha1.ContainerResources) *Table {
+// NewTable returns a table of what was assigned at a time.
+func NewTable(at time.Time, pods map[Pod][]v1alpha1.ContainerResources) *Table {
 	return &Table{at: at, pods: pods}
 }
 
 // Known reports whether the kubelet has answered once.
 func (t *Table) Known() bool { return t != nil && !t.at.IsZero() }
 
-// Of returns the resources of the containers of a pod. A mirror pod has those of its static pod: UID returns the UID to ask for.
-func (t *Table) Of(uid types.UID) []v1alpha1.ContainerResources {
+// Of returns the resources of the containers of a pod. A mirror pod has those of its static pod: PodOf returns the pod to ask for.
+func (t *Table) Of(pod Pod) []v1alpha1.ContainerResources {
 	if t == nil {
 		return nil
 	}
-	return t.pods[uid]
+	return t.pods[pod]
 }
 
-// All returns the pods with resources, ordered by UID.
-func (t *Table) All() iter.Seq2[types.UID, []v1alpha1.ContainerResources] {
-	return func(yield func(types.UID, []v1alpha1.ContainerResources) bool) {
+// All returns the pods with resources, ordered by UID, namespace and name.
+func (t *Table) All() iter.Seq2[Pod, []v1alpha1.ContainerResources] {
+	return func(yield func(Pod, []v1alpha1.ContainerResources) bool) {
 		if t == nil {
 			return
 		}
-		for _, uid := range slices.Sorted(maps.Keys(t.pods)) {
-			if !yield(uid, t.pods[uid]) {
+		for _, pod := range slices.SortedFunc(maps.Keys(t.pods), func(a, b Pod) int {
+			return cmp.Or(cmp.Compare(a.UID, b.UID), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		}) {
+			if !yield(pod, t.pods[pod]) {
 				return
 			}
 		}
@@ -63,12 +66,11 @@ func Has(r *v1alpha1.ContainerResources, device string) bool {
 
 // only returns the table with only some pods.
 func (t *Table) only(kept map[types.NamespacedName]types.UID) *Table {
-	uids := make(map[types.UID]bool, len(kept))
-	for _, uid := range kept {
-		uids[uid] = true
-	}
 	some := &Table{at: t.at, pods: maps.Clone(t.pods)}
-	maps.DeleteFunc(some.pods, func(uid types.UID, _ []v1alpha1.ContainerResources) bool { return !uids[uid] })
+	maps.DeleteFunc(some.pods, func(pod Pod, _ []v1alpha1.ContainerResources) bool {
+		uid, is := kept[pod.NamespacedName]
+		return !is || uid != pod.UID
+	})
 	return some
 }
 

@@ -161,9 +161,9 @@ func (w *world) pass(d time.Duration) int {
 func (w *world) expect(want string) {
 	w.t.Helper()
 	var all []string
-	for uid, resources := range w.lister.Table().All() {
+	for pod, resources := range w.lister.Table().All() {
 		for _, r := range resources {
-			row := fmt.Sprint(uid, " ", r.Container)
+			row := fmt.Sprint(pod.UID, " ", r.Container)
 			for _, id := range r.Named() {
 				row += " " + id
 			}

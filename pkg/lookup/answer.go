@@ -60,7 +60,7 @@ func (l *Lookup) orphan(q *Query, recorded pleg.Found, f *finding) {
 		p.Ended = &recorded.Ended
 		f.keys = nil
 	} else {
-		p.Resources = l.resources(f.scope.Grant().AtLeast("", p.Namespace), &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: recorded.UID}})
+		p.Resources = l.resources(f.scope.Grant().AtLeast("", p.Namespace), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: recorded.UID}})
 	}
 	if end := recorded.Since.Add(q.Wait); end.Before(f.until) {
 		f.until = end

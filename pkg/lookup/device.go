@@ -31,35 +31,35 @@ func (l *Lookup) resources(form access.Form, pod *v1.Pod) []v1alpha1.ContainerRe
 	if l.devices == nil || form.Level() < access.Redacted {
 		return nil
 	}
-	return l.devices().Of(devices.UID(pod))
+	return l.devices().Of(devices.PodOf(pod))
 }
 
 // findDevice finds the containers with a device, which can be shared.
 func (l *Lookup) findDevice(q *Query, device string, f *finding) {
-	for uid, resources := range l.devices().All() {
+	for pod, resources := range l.devices().All() {
 		for i := range resources {
 			if devices.Has(&resources[i], device) {
-				l.findHolder(q, uid, resources[i].Container, f)
+				l.findHolder(q, pod, resources[i].Container, f)
 			}
 		}
 	}
 }
 
 // findHolder adds a container with devices, unless they are hidden.
-func (l *Lookup) findHolder(q *Query, uid types.UID, name string, f *finding) {
+func (l *Lookup) findHolder(q *Query, holder devices.Pod, name string, f *finding) {
 	n := len(f.answer.Pods)
 	of := finding{answer: f.answer, scope: f.scope}
-	l.findUID(q, uid, "", &of)
+	l.findUID(q, holder.UID, holder.NamespacedName.String(), &of)
 	if len(f.answer.Pods) == n {
 		return
 	}
 	pod := &f.answer.Pods[n]
-	if pod.Resources == nil {
+	if pod.Resources == nil || pod.Namespace != holder.Namespace || pod.Name != holder.Name {
 		f.answer.Pods = f.answer.Pods[:n]
 		return
 	}
 	pod.Container = &v1alpha1.LookupContainer{Name: name}
-	if c := l.newest(uid, name); c != nil {
+	if c := l.newest(holder.UID, name); c != nil {
 		if recorded, ok := l.runtime.FindContainer(c.ID); ok {
 			pod.Container = container(&recorded)
 		}
@@ -89,10 +89,10 @@ func (l *Lookup) Devices(scope *view.Scope) *v1alpha1.Lookup {
 	if l.devices == nil {
 		return f.answer
 	}
-	for uid, resources := range l.devices().All() {
+	for pod, resources := range l.devices().All() {
 		for i := range resources {
 			for range resources[i].Named() {
-				l.findHolder(new(Query), uid, resources[i].Container, f)
+				l.findHolder(new(Query), pod, resources[i].Container, f)
 				break
 			}
 		}

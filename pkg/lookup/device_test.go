@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -19,13 +20,14 @@ import (
 
 // assign makes the kubelet assign devices of the resource example.com/gpu to a container, besides what it assigned.
 func (n *node) assign(uid types.UID, container string, ids ...string) {
-	all := make(map[types.UID][]v1alpha1.ContainerResources)
+	all := make(map[devices.Pod][]v1alpha1.ContainerResources)
 	if n.devices != nil {
-		for uid, resources := range n.devices().All() {
-			all[uid] = slices.Clone(resources)
+		for pod, resources := range n.devices().All() {
+			all[pod] = slices.Clone(resources)
 		}
 	}
-	all[uid] = append(all[uid], v1alpha1.ContainerResources{Container: container, Devices: []v1alpha1.Devices{{Resource: "example.com/gpu", IDs: ids}}})
+	pod := devices.Pod{NamespacedName: types.NamespacedName{Namespace: "default", Name: string(uid)}, UID: uid}
+	all[pod] = append(all[pod], v1alpha1.ContainerResources{Container: container, Devices: []v1alpha1.Devices{{Resource: "example.com/gpu", IDs: ids}}})
 	table := devices.NewTable(time.Now(), all)
 	n.devices = func() *devices.Table { return table }
 }
@@ -91,6 +93,54 @@ func TestDevice(t *testing.T) {
 		expect("example.com/gpu:0", "NotFound")
 		if p := n.found(Query{PodUID: "web"}); len(p) != 1 || p[0].Ended == nil || p[0].Resources != nil {
 			t.Errorf("after its end: got %+v", p)
+		}
+	})
+}
+
+// A pod of another name that is annotated as a mirror pod does not show the devices of the pod with that UID.
+func TestDevicesOfAForgedMirrorPod(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		forged := mirrorOf(pod("web", "10.0.0.66"), "forged")
+		forged.Namespace = "tenant"
+		n.deliver(config.ADD, "api", forged)
+		n.runtime.set("web", "web", "c1 app running")
+		n.find(Query{ContainerID: "none", Wait: time.Second})
+		n.assign("web", "app", "0")
+		for range 2 {
+			for _, q := range []Query{{PodUID: "forged"}, {PodIP: "10.0.0.66"}} {
+				if p := n.found(q); len(p) != 1 || p[0].Namespace != "tenant" || p[0].Resources != nil {
+					t.Errorf("%+v: got %+v", q, p)
+				}
+			}
+			if got := n.holders(nil, "example.com/gpu:0"); got != "web web app c1 1" {
+				t.Errorf("got %s", got)
+			}
+			n.deliver(config.ADD, "api", pod("web", "10.0.0.1")) // it was only in the runtime before
+		}
+	})
+}
+
+// A device of one of two pods with a UID is not shown as one of the other.
+func TestDevicesOfTwoPodsWithAUID(t *testing.T) {
+	onNode(t, false, func(n *node) {
+		other := pod("other")
+		other.UID = "web"
+		n.deliver(config.ADD, "file", pod("web"))
+		n.deliver(config.ADD, "api", other)
+		n.assign("web", "app", "0")
+		both := maps.Collect(n.devices().All())
+		both[devices.PodOf(other)] = []v1alpha1.ContainerResources{{Container: "app", Devices: []v1alpha1.Devices{{Resource: "example.com/gpu", IDs: []string{"1"}}}}}
+		table := devices.NewTable(time.Now(), both)
+		n.devices = func() *devices.Table { return table }
+		shown := n.found(Query{PodUID: "web"})[0].Name
+		for device, name := range map[string]string{"0": "web", "1": "other"} {
+			want := "NotFound"
+			if name == shown {
+				want = name + " web app  1"
+			}
+			if got := n.holders(nil, "example.com/gpu:"+device); got != want {
+				t.Errorf("%s: got %s, want %s", device, got, want)
+			}
 		}
 	})
 }

@@ -84,7 +84,8 @@ func serveLookup(t *testing.T, limits conn.Limits) *daemon {
 
 // devicesOf returns a table in which a pod has everything that a kubelet can assign: the device other, and those with a name.
 func devicesOf(uid types.UID, name string) func() *devices.Table {
-	table := devices.NewTable(time.Now(), map[types.UID][]v1alpha1.ContainerResources{uid: {{
+	pod := devices.Pod{NamespacedName: types.NamespacedName{Namespace: "default", Name: string(uid)}, UID: uid}
+	table := devices.NewTable(time.Now(), map[devices.Pod][]v1alpha1.ContainerResources{pod: {{
 		Container: "app",
 		Devices:   []v1alpha1.Devices{{Resource: "example.com/gpu", IDs: []string{"other", name}, NUMA: []int64{1}}},
 		CPUs:      []int64{2, 3},
