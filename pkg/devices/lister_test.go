@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
 
 // A device is assigned, freed, and assigned to another pod.
@@ -122,6 +123,25 @@ func TestWithoutARuntime(t *testing.T) {
 		w.append(config.RECONCILE, "api", completed)
 		w.pass(2 * time.Second)
 		w.expect("static c gpu-0")
+	})
+}
+
+// A static pod has completed if its mirror pod says so and the runtime does not run it.
+func TestCompletedStaticPod(t *testing.T) {
+	inWorld(t, true, func(w *world) {
+		mirror := taken(newPod("a", "mirror"))
+		mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "static"}
+		mirror.Status.Phase = v1.PodFailed // of the run before the node was restarted
+		w.append(config.ADD, "file", newPod("a", "static"))
+		w.append(config.ADD, "api", mirror)
+		w.runs("a", "static")
+		w.kubelet("a c gpu-0")
+		w.pass(2 * time.Second)
+		w.expect("static c gpu-0")
+		w.do(func() { w.runtime[0].Containers = []pleg.Container{{Name: "c", State: pleg.StateExited}} })
+		w.lister.Notice()
+		w.pass(2 * time.Second)
+		w.expect("")
 	})
 }
 

@@ -27,15 +27,19 @@ func PodOf(pod *v1.Pod) Pod {
 	return p
 }
 
+func isCompleted(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
 // live returns the pods that the kubelet runs, by name. It leaves out names that several such pods have.
 func (l *Lister) live() map[types.NamespacedName]types.UID {
 	var inRuntime []*pleg.Pod
 	if l.opts.Runtime != nil {
 		inRuntime, _ = l.opts.Runtime()
 	}
-	began := make(map[types.UID]bool, len(inRuntime))
+	running := make(map[types.UID]bool, len(inRuntime)) // of each pod of the runtime, whether a container runs
 	for _, p := range inRuntime {
-		began[p.UID] = true
+		running[p.UID] = slices.ContainsFunc(p.Containers, func(c pleg.Container) bool { return c.State == pleg.StateRunning })
 	}
 	live := make(map[types.NamespacedName]types.UID)
 	add := func(name types.NamespacedName, uid types.UID) {
@@ -44,21 +48,27 @@ func (l *Lister) live() map[types.NamespacedName]types.UID {
 		}
 		live[name] = uid
 	}
-	ofSources := make(map[types.NamespacedName]bool)
-	for _, p := range l.opts.Journal.State().Pods {
-		pod, status := PodOf(p.Object), &p.Object.Status
-		ofSources[pod.NamespacedName] = true
-		taken := began[pod.UID]
-		if l.opts.Runtime == nil {
-			taken = status.StartTime != nil
+	ofSources, completed := make(map[types.NamespacedName]bool), make(map[Pod]bool)
+	all := l.opts.Journal.State().Pods
+	for _, p := range all { // static pods have no status of their own
+		if pod := PodOf(p.Object); pod.UID != p.Object.UID && isCompleted(p.Object) && !running[pod.UID] {
+			completed[pod] = true
 		}
-		if taken && status.Phase != v1.PodSucceeded && status.Phase != v1.PodFailed {
+	}
+	for _, p := range all {
+		pod := PodOf(p.Object)
+		ofSources[pod.NamespacedName] = true
+		_, taken := running[pod.UID]
+		if l.opts.Runtime == nil {
+			taken = p.Object.Status.StartTime != nil
+		}
+		if taken && !completed[pod] && !isCompleted(p.Object) {
 			add(pod.NamespacedName, pod.UID)
 		}
 	}
 	for _, p := range inRuntime { // pods that no source has
 		name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
-		if !ofSources[name] && slices.ContainsFunc(p.Containers, func(c pleg.Container) bool { return c.State == pleg.StateRunning }) {
+		if !ofSources[name] && running[p.UID] {
 			add(name, p.UID)
 		}
 	}
