@@ -165,7 +165,7 @@ func NewRates(perSecond rate.Limit, burst int) *Rates {
 func (r *Rates) Take(peer Peer) bool {
 	r.adding.Lock()
 	defer r.adding.Unlock()
-	limiter := r.of(peer)
+	limiter := r.limiterOf(peer)
 	if limiter == nil {
 		limiter = rate.NewLimiter(r.perSecond, r.burst)
 	}
@@ -175,15 +175,15 @@ func (r *Rates) Take(peer Peer) bool {
 
 // Wait returns how long the peer must wait until one more is allowed.
 func (r *Rates) Wait(peer Peer) time.Duration {
-	limiter := r.of(peer)
+	limiter := r.limiterOf(peer)
 	if limiter == nil {
 		return 0
 	}
 	return time.Duration(max(0, 1-limiter.Tokens()) / float64(r.perSecond) * float64(time.Second))
 }
 
-// of returns the limiter of a peer; nil if it has none.
-func (r *Rates) of(peer Peer) *rate.Limiter {
+// limiterOf returns the limiter of a peer; nil if it has none.
+func (r *Rates) limiterOf(peer Peer) *rate.Limiter {
 	known, _ := r.limiters.Get(peer)
 	limiter, _ := known.(*rate.Limiter)
 	return limiter

@@ -66,7 +66,7 @@ func WithDeadlines(w http.ResponseWriter, r *http.Request) (with *http.Request, 
 		return r, func() {}
 	}
 	c := &deadlines{response: http.NewResponseController(w)}
-	return r.WithContext(context.WithValue(r.Context(), deadlinesKey{}, c)), c.end
+	return r.WithContext(context.WithValue(r.Context(), deadlinesKey{}, c)), c.forgetResponse
 }
 
 func deadlinesFrom(ctx context.Context) *deadlines {
@@ -74,7 +74,7 @@ func deadlinesFrom(ctx context.Context) *deadlines {
 	return c
 }
 
-func (c *deadlines) end() {
+func (c *deadlines) forgetResponse() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.response = nil

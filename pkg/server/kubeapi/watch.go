@@ -97,7 +97,7 @@ func (s *stream) run(ctx context.Context, w http.ResponseWriter, cursor *view.Cu
 		frames, err := cursor.Next(ctx)
 		if compacted, ok := errors.AsType[*journal.CompactedError](err); ok {
 			respond.Within(w, endWait)
-			return s.write(w, func() error { return s.end(expired(compacted)) })
+			return s.write(w, func() error { return s.encodeError(expired(compacted)) })
 		}
 		if err != nil {
 			return err
@@ -118,8 +118,8 @@ func (s *stream) write(w io.Writer, encode func() error) error {
 	})
 }
 
-// end encodes an ERROR event with the reason why the watch ends.
-func (s *stream) end(status *metav1.Status) error {
+// encodeError encodes an ERROR event with the reason why the watch ends.
+func (s *stream) encodeError(status *metav1.Status) error {
 	object, err := s.form.status(status)
 	if err != nil {
 		return err
