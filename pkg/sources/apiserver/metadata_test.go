@@ -29,6 +29,8 @@ func TestMetadataReader(t *testing.T) {
 			fail(nethttp.StatusUnauthorized, "Unauthorized")
 		case r.URL.Path == "/apis/apps/v1":
 			_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"apps/v1","resources":[{"name":"deployments","kind":"Deployment","namespaced":true}]}`)
+		case r.URL.Path == "/api/v1": // without apiVersion, as a real one
+			_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","kind":"Pod","namespaced":true}]}`)
 		case strings.Count(accept, ",")+1 != strings.Count(accept, ";as=PartialObjectMetadata;"):
 			t.Errorf("%s accepts %s", r.URL, accept)
 		case strings.HasSuffix(r.URL.Path, "/web"):
@@ -59,6 +61,9 @@ func TestMetadataReader(t *testing.T) {
 	}
 	if list, err := reader.Resources(t.Context(), "/apis/apps/v1"); err != nil || len(list.APIResources) != 1 || list.APIResources[0].Name != "deployments" {
 		t.Errorf("%+v, %v", list, err)
+	}
+	if list, err := reader.Resources(t.Context(), "/api/v1"); err != nil || len(list.APIResources) != 1 || list.APIResources[0].Name != "pods" {
+		t.Errorf("the core group: %+v, %v", list, err)
 	}
 	if _, err := reader.Get(t.Context(), deployments+"secret"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `user "user" of kubeconfig`) {
 		t.Errorf("forbidden: %v", err)

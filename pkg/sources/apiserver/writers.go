@@ -124,7 +124,12 @@ func ask[T runtime.Object](ctx context.Context, c *connector, what string, reque
 	ctx, cancel := context.WithTimeout(quiet(ctx), askTimeout)
 	defer cancel()
 	client, err := c.try(func(client *client) error {
-		object, err := request(client.rest).MaxRetries(0).Do(ctx).Get()
+		result := request(client.rest).MaxRetries(0).Do(ctx)
+		object, err := result.Get()
+		if runtime.IsMissingVersion(err) { // an apiserver leaves it out of the list of resources of the core group
+			list := new(metav1.APIResourceList)
+			object, err = list, result.Into(list)
+		}
 		if err != nil {
 			return err
 		}
