@@ -91,6 +91,17 @@ func resourcesOf(ctx context.Context, c *client.Client, uid types.UID) ([]v1alph
 	return found.Pods[0].Resources, nil
 }
 
+// noteDevices says that the daemon does not know the devices: nothing is shown then for a pod that has some.
+func noteDevices(ctx context.Context, c *client.Client, notes io.Writer) {
+	status, err := c.Status(ctx)
+	if err != nil {
+		return // the client may not read it
+	}
+	if d := status.Devices; d == nil || d.LastList == nil {
+		fmt.Fprintln(notes, "podconfigctl: podconfigd does not know the devices of pods: the kubelet has not listed them")
+	}
+}
+
 // devicesOf returns the devices of a pod of a devicePrinter, as a cell of a table.
 func devicesOf(pod *unstructured.Unstructured) (string, error) {
 	data, err := json.Marshal(pod.Object[resourcesField])

@@ -60,6 +60,32 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// If the daemon does not know the devices, the list says so.
+func TestDevicesThatAreNotKnown(t *testing.T) {
+	for status, want := range map[string]bool{
+		`{}`:             true, // also of an earlier version
+		`{"devices":{}}`: true,
+		`{"devices":{"lastList":"2026-01-02T15:04:05Z"}}`: false,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1alpha1/status" {
+				_, _ = io.WriteString(w, status)
+			} else {
+				_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","items":[]}`)
+			}
+		}))
+		t.Cleanup(server.Close)
+		var notes bytes.Buffer
+		cmd := NewCommand()
+		cmd.SetArgs([]string{"pods", "--devices", "--server", server.URL})
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(&notes)
+		if err := cmd.ExecuteContext(t.Context()); err != nil || strings.Contains(notes.String(), "does not know the devices") != want {
+			t.Errorf("%s: %v, %q", status, err, &notes)
+		}
+	}
+}
+
 // In JSON, a pod has them beside its metadata.
 func TestDevicesInJSON(t *testing.T) {
 	url := serveDevices(t)

@@ -150,6 +150,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 		return fmt.Errorf("--output: %w", err)
 	}
 	if o.devices {
+		noteDevices(ctx, c, streams.ErrOut)
 		printer = devicePrinter{printer, func(uid types.UID) ([]v1alpha1.ContainerResources, error) { return resourcesOf(ctx, c, uid) }}
 	}
 	if o.watch || o.watchOnly {
