@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
 
@@ -28,7 +29,7 @@ const ipMemory = 128
 type ended struct {
 	retention time.Duration
 	most      int
-	// owners keeps the references to the controllers of pods.
+	// owners keeps what the owners of pods follow from: the references to their controllers, and the paths of their files.
 	owners bool
 	// all has them, the oldest first. bytes is the sum of their sizes.
 	all   []*endedPod
@@ -48,10 +49,10 @@ type endedPod struct {
 	// static is the UID of the static pod, if the pod is annotated as its mirror pod.
 	static types.UID
 	mirror bool
-	// name is NAMESPACE/NAME.
-	name, source string
-	revision     int64
-	at           time.Time
+	// name is NAMESPACE/NAME, and path that of the manifest file.
+	name, source, path string
+	revision           int64
+	at                 time.Time
 	// reduced is the protobuf of what reduce returns, and size the memory of it and of the pod's IPs, in bytes.
 	reduced []byte
 	size    int
@@ -78,6 +79,10 @@ func (e *ended) add(pod *journal.Pod, at time.Time) {
 	p := &endedPod{
 		uid: types.UID(strings.Clone(string(pod.Object.UID))), static: types.UID(strings.Clone(static)), mirror: mirror, name: nameOf(pod), source: pod.Source,
 		revision: pod.Revision, at: at, reduced: data, size: len(data) + len(static) + ipMemory*len(found),
+	}
+	if e.owners && pod.File != nil {
+		p.path = strings.Clone(pod.File.Path)
+		p.size += len(p.path)
 	}
 	i := len(e.all)
 	for i > 0 && e.all[i-1].at.After(at) {
@@ -185,5 +190,9 @@ func (p *endedPod) object() *v1.Pod {
 
 // version returns the pod as an answer shows it.
 func (p *endedPod) version() version {
-	return version{Pod: journal.NewPod(p.source, p.object()).At(p.revision), ended: &p.at}
+	pod := journal.NewPod(p.source, p.object()).At(p.revision)
+	if p.path != "" {
+		pod.File = &config.File{Path: p.path}
+	}
+	return version{Pod: pod, ended: &p.at}
 }

@@ -3,6 +3,7 @@ package lookup
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,30 @@ func TestOwners(t *testing.T) {
 				want = "[{ ReplicaSet of-web  map[]} { api default  map[]}]"
 			}
 			expect(name, want)
+		}
+	})
+}
+
+// A static pod has its manifest file among its owners, also after it ended.
+func TestFileOfAnEndedPod(t *testing.T) {
+	onNode(t, false, func(n *node) {
+		n.pods.ended.owners = true
+		n.owners = func(p *journal.Pod) []v1alpha1.Owner {
+			if p.File == nil {
+				return nil
+			}
+			return []v1alpha1.Owner{{Kind: v1alpha1.FileKind, Name: p.File.Path}}
+		}
+		for _, op := range []config.PodOperation{config.ADD, config.REMOVE} {
+			n.journal.Append(config.PodUpdate{Op: op, Source: "file", Pods: []*v1.Pod{pod("web", "10.0.0.1")}, Files: []*config.File{{Path: "/m/web.yaml"}}})
+			synctest.Wait()
+			answer, err := n.Find(t.Context(), nil, &Query{PodUID: "web"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := answer.Pods[0].Owners; len(got) != 1 || got[0].Name != "/m/web.yaml" {
+				t.Errorf("%v: got %+v", op, got)
+			}
 		}
 	})
 }
