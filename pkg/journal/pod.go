@@ -94,8 +94,6 @@ func (p *Pod) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Object.Namespace, Name: p.Object.Name}
 }
 
-func (p *Pod) uid() types.UID { return p.Object.UID }
-
 // Derive returns a form of the pod: compute makes its object from that of the pod. Each form is
 // made once for each key, and has the revision and the source of the pod, and with file also its manifest file.
 func (p *Pod) Derive(key any, file bool, compute func(*v1.Pod) *v1.Pod) *Pod {

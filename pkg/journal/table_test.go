@@ -41,9 +41,9 @@ func (m *model) apply(s *Set) {
 	m.applyNames(s, s.Revision)
 	for _, c := range s.UIDs {
 		if c.After == nil {
-			delete(m.uids, c.Before.uid())
+			delete(m.uids, c.Before.Object.UID)
 		} else {
-			m.uids[c.After.uid()] = c.After
+			m.uids[c.After.Object.UID] = c.After
 		}
 	}
 }
@@ -86,13 +86,13 @@ func (m *model) check(t *testing.T, at *Table) {
 			t.Fatalf("%d pods in namespace %s at %d, want %d", len(got), namespace, at.revision, len(want))
 		}
 	}
-	all("by UID", at.byUID(), slices.Collect(maps.Values(m.uids)), func(a, b *Pod) int { return cmp.Compare(a.uid(), b.uid()) })
+	all("by UID", at.byUID(), slices.Collect(maps.Values(m.uids)), func(a, b *Pod) int { return cmp.Compare(a.Object.UID, b.Object.UID) })
 	for _, p := range m.pods {
 		first := func(same func(other *Pod) bool) *Pod {
 			return slices.MinFunc(slices.DeleteFunc(slices.Collect(maps.Values(m.pods)), func(p *Pod) bool { return !same(p) }), preferred)
 		}
-		if got, want := at.withUID(p.uid()), first(func(other *Pod) bool { return other.uid() == p.uid() }); got != want || got != m.uids[p.uid()] {
-			t.Fatalf("UID %s at %d is of %s, want %s", p.uid(), at.revision, got.Source, want.Source)
+		if got, want := at.withUID(p.Object.UID), first(func(other *Pod) bool { return other.Object.UID == p.Object.UID }); got != want || got != m.uids[p.Object.UID] {
+			t.Fatalf("UID %s at %d is of %s, want %s", p.Object.UID, at.revision, got.Source, want.Source)
 		}
 		if got, want := at.withName(p.name()), first(func(other *Pod) bool { return other.name() == p.name() }); got.key() != want.key() || got != m.names[p.name()] {
 			t.Fatalf("name %v at %d is of %v, want %v", p.name(), at.revision, got.key(), want.key())

@@ -56,7 +56,7 @@ func randomUpgrades(t *testing.T, r *rand.Rand) {
 func (w *world) random(r *rand.Rand, names []string) (event string, started bool) {
 	switch r.IntN(8) {
 	case 0:
-		w.current = manifest.Oldest + manifest.Minor(r.IntN(len(manifest.Minors())))
+		w.current = manifest.Oldest + manifest.Minor(r.IntN(int(manifest.Base-manifest.Oldest)+1))
 		return fmt.Sprintf("upgrade to %v", w.current), false
 	case 1, 2, 3:
 		name := names[r.IntN(len(names))]

@@ -146,8 +146,8 @@ func FuzzMinors(f *testing.F) {
 	f.Add([]byte(good + "  resources: {limits: {cpu: 1, hugepages-2Mi: 4Mi}}\n  hostUsers: false\n"))
 	f.Add([]byte(good + "status: {startTime: '2020-01-01T00:00:00Z', conditions: [{lastProbeTime: '2020-01-01T00:00:00Z'}], podIPs: [{ip: x}]}\n"))
 	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","creationTimestamp":"2020-01-01T00:00:00+01:00","deletionTimestamp":"2020-01-01T00:00:00Z"},"spec":{"containers":[{"name":"c","image":"d","resources":{"limits":{"cpu":"1e3"}}}],"volumes":[{"name":"v","image":{}}],"tolerations":[{"tolerationSeconds":0}]}}`))
-	decoders := make([]*Decoder, 0, len(Minors()))
-	for _, m := range Minors() {
+	decoders := make([]*Decoder, 0, len(minors()))
+	for _, m := range minors() {
 		decoders = append(decoders, NewDecoder("node").For(m))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -161,12 +161,12 @@ func FuzzMinors(f *testing.F) {
 			pod, _, err := d.DecodeFile("/m/f", data)
 			if err != nil {
 				if strings.Contains(err.Error(), "panic") {
-					t.Errorf("%v: %v", Minors()[i], err)
+					t.Errorf("%v: %v", minors()[i], err)
 				}
 				continue
 			}
 			if again, _, err := d.DecodeFile("/m/f", data); err != nil || again.UID != pod.UID {
-				t.Errorf("%v: UIDs %s and %v, %v", Minors()[i], pod.UID, again, err)
+				t.Errorf("%v: UIDs %s and %v, %v", minors()[i], pod.UID, again, err)
 			}
 		}
 	})

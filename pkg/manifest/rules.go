@@ -139,14 +139,6 @@ const (
 	Base Minor = 37
 )
 
-// Minors returns all minors whose rules are known, the oldest first.
-func Minors() (all []Minor) {
-	for m := Oldest; m <= Base; m++ {
-		all = append(all, m)
-	}
-	return all
-}
-
 // Known reports whether the rules of the minor are known.
 func (m Minor) Known() bool { return m >= Oldest && m <= Base }
 
