@@ -29,7 +29,7 @@ const ipMemory = 128
 type ended struct {
 	retention time.Duration
 	most      int
-	// owners keeps what the owners of pods follow from: the references to their controllers, and the paths of their files.
+	// owners keeps what the owners of pods follow from: the references to their controllers, and their manifest files.
 	owners bool
 	// all has them, the oldest first. bytes is the sum of their sizes.
 	all   []*endedPod
@@ -49,10 +49,11 @@ type endedPod struct {
 	// static is the UID of the static pod, if the pod is annotated as its mirror pod.
 	static types.UID
 	mirror bool
-	// name is NAMESPACE/NAME, and path that of the manifest file.
-	name, source, path string
-	revision           int64
-	at                 time.Time
+	// name is NAMESPACE/NAME.
+	name, source string
+	file         *config.File
+	revision     int64
+	at           time.Time
 	// reduced is the protobuf of what reduce returns, and size the memory of it and of the pod's IPs, in bytes.
 	reduced []byte
 	size    int
@@ -81,8 +82,8 @@ func (e *ended) add(pod *journal.Pod, at time.Time) {
 		revision: pod.Revision, at: at, reduced: data, size: len(data) + len(static) + ipMemory*len(found),
 	}
 	if e.owners && pod.File != nil {
-		p.path = strings.Clone(pod.File.Path)
-		p.size += len(p.path)
+		p.file = pod.File
+		p.size += len(p.file.Path)
 	}
 	i := len(e.all)
 	for i > 0 && e.all[i-1].at.After(at) {
@@ -191,8 +192,6 @@ func (p *endedPod) object() *v1.Pod {
 // version returns the pod as an answer shows it.
 func (p *endedPod) version() version {
 	pod := journal.NewPod(p.source, p.object()).At(p.revision)
-	if p.path != "" {
-		pod.File = &config.File{Path: p.path}
-	}
+	pod.File = p.file
 	return version{Pod: pod, ended: &p.at}
 }

@@ -68,7 +68,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"pkg/journal/view":                {"pkg/access", "internal/podfields", "internal/podmask", "internal/podowner", "pkg/config", "pkg/journal", "api/stream/v1alpha1"},
 		"pkg/journal/wire":                {"pkg/config", "pkg/journal", "pkg/journal/view", "api/stream/v1alpha1"},
 		"pkg/syncloop":                    {"internal/calls", "pkg/config", "pkg/pleg", "pkg/podstatus"},
-		"pkg/lookup":                      {"internal/apistatus", "pkg/access", "pkg/devices", "pkg/journal", "pkg/journal/view", "pkg/pleg", "api/stream/v1alpha1"},
+		"pkg/lookup":                      {"internal/apistatus", "pkg/access", "pkg/config", "pkg/devices", "pkg/journal", "pkg/journal/view", "pkg/pleg", "api/stream/v1alpha1"},
 		"pkg/devices":                     {"pkg/journal", "pkg/pleg", "api/stream/v1alpha1"},
 		"pkg/owners":                      {"internal/smallfile", "pkg/config", "pkg/journal", "api/stream/v1alpha1"},
 		"pkg/mirror":                      {"pkg/config", "pkg/journal", "pkg/podstatus", "api/stream/v1alpha1"},
