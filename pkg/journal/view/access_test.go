@@ -63,6 +63,12 @@ func (j *testJournal) through(t *testing.T, g *Gate, opts StreamOptions) *testCu
 // taken returns all available frames in short.
 func (c *testCursor) taken(t *testing.T) string {
 	t.Helper()
+	return show(c.of, c.all(t))
+}
+
+// all returns all frames, also those after a change of the access rules.
+func (c *testCursor) all(t *testing.T) []*Frame {
+	t.Helper()
 	var frames []*Frame
 	for {
 		changed, err := c.read()
@@ -71,7 +77,7 @@ func (c *testCursor) taken(t *testing.T) string {
 		}
 		frames = append(frames, c.out...)
 		if len(c.out) == 0 && changed != nil {
-			return show(c.of, frames)
+			return frames
 		}
 	}
 }

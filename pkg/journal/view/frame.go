@@ -209,7 +209,7 @@ func (m *metadata) frames(names map[string]bool, node bool) (frames []*Frame) {
 		last.size += size
 		return last
 	}
-	if node {
+	if node && !m.cursor.scope.granted().Nothing() {
 		if all, _, err := m.cursor.journal.Objects(journal.Nodes, 0); err == nil && len(all) > 0 && !sameMetadata(m.sentNode, all[0]) {
 			m.sentNode = all[0]
 			grow(all[0]).Node = metadataOf(all[0])

@@ -138,6 +138,31 @@ func TestMetadataUnderAccessRules(t *testing.T) {
 	expect("METADATA default=c", "ADD")
 }
 
+// A client that sees no pod any more by new access rules does not get the node either.
+func TestMetadataWithoutPods(t *testing.T) {
+	j := newJournal(journal.Options{})
+	zone := func(name string) {
+		j.PutNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Labels: map[string]string{"zone": name}}})
+	}
+	zone("x")
+	j.Append(update(config.ADD, "web=1"))
+	gate := j.gate(rule(t, access.Metadata, ""))
+	c := j.through(t, gate, StreamOptions{NamespaceLabels: true, NodeLabels: true})
+	expect := func(want ...string) {
+		t.Helper()
+		if got := told(c.all(t)); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	expect("METADATA node=x", "METADATA default=", "ADD", "BOOKMARK")
+	gate.SetPolicy(access.NewPolicy([]access.Rule{rule(t, access.None, "")}))
+	expect("RESET", "BOOKMARK")
+	zone("y")
+	expect()
+	gate.SetPolicy(access.NewPolicy([]access.Rule{rule(t, access.Metadata, "")}))
+	expect("RESET", "METADATA node=y", "METADATA default=", "ADD", "BOOKMARK")
+}
+
 // Many large namespaces come in several lines, each before the pods that need it.
 func TestMetadataInPieces(t *testing.T) {
 	j := newJournal(journal.Options{MaxBytes: 1 << 30})
