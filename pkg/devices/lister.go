@@ -141,7 +141,13 @@ func (l *Lister) Run(ctx context.Context) error {
 			}
 		}
 		revision := l.opts.Journal.Revision()
-		live := l.live()
+		live, known := l.live()
+		if !known { // a list would say of no pod which devices it has
+			if err := l.wait(ctx, revision, time.Now().Add(pause)); err != nil {
+				return err
+			}
+			continue
+		}
 		due := last.Add(period)
 		switch {
 		case l.backoff.Wait > 0:
@@ -189,7 +195,7 @@ func (l *Lister) list(ctx context.Context, before map[types.NamespacedName]types
 	if ctx.Err() != nil {
 		return
 	}
-	live := l.live()
+	live, _ := l.live()
 	maps.DeleteFunc(live, func(name types.NamespacedName, uid types.UID) bool { return before[name] != uid })
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -36,6 +36,22 @@ func TestAssignedFreedReassigned(t *testing.T) {
 	})
 }
 
+// Before the first list of the runtime, it is not known whose devices they are: that is no table without devices.
+func TestBeforeTheRuntimeIsKnown(t *testing.T) {
+	inWorld(t, true, func(w *world) {
+		w.append(config.ADD, "api", newPod("a", "1"))
+		w.kubelet("a c gpu-0")
+		w.pass(time.Minute)
+		if w.lister.Table().Known() {
+			t.Error("known")
+		}
+		w.do(func() { w.unlisted = false })
+		w.runs("a", "1")
+		w.pass(2 * time.Second)
+		w.expect("1 c gpu-0")
+	}, func(w *world) { w.unlisted = true })
+}
+
 // The kubelet is asked when a pod starts or ends, at most once a second; otherwise each 30 seconds, more often after it has started.
 func TestWhenTheKubeletIsAsked(t *testing.T) {
 	inWorld(t, true, func(w *world) {

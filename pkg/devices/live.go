@@ -31,17 +31,20 @@ func isCompleted(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// live returns the pods that the kubelet runs, by name. It leaves out names that several such pods have.
-func (l *Lister) live() map[types.NamespacedName]types.UID {
+// live returns the pods that the kubelet runs, by name. It leaves out names that several such pods have. Before the first list of the
+// runtime, they are not known.
+func (l *Lister) live() (live map[types.NamespacedName]types.UID, known bool) {
 	var inRuntime []*pleg.Pod
 	if l.opts.Runtime != nil {
-		inRuntime, _ = l.opts.Runtime()
+		if inRuntime, known = l.opts.Runtime(); !known {
+			return nil, false
+		}
 	}
 	running := make(map[types.UID]bool, len(inRuntime)) // of each pod of the runtime, whether a container runs
 	for _, p := range inRuntime {
 		running[p.UID] = slices.ContainsFunc(p.Containers, func(c pleg.Container) bool { return c.State == pleg.StateRunning })
 	}
-	live := make(map[types.NamespacedName]types.UID)
+	live = make(map[types.NamespacedName]types.UID)
 	add := func(name types.NamespacedName, uid types.UID) {
 		if other, taken := live[name]; taken && other != uid {
 			uid = ""
@@ -77,5 +80,5 @@ func (l *Lister) live() map[types.NamespacedName]types.UID {
 			delete(live, name)
 		}
 	}
-	return live
+	return live, true
 }

@@ -43,11 +43,14 @@ type world struct {
 	hold    bool
 	asked   []time.Time
 	runtime []*pleg.Pod
-	logged  []string
+	// unlisted is true before the first list of the runtime.
+	unlisted bool
+	logged   []string
 }
 
 // inWorld runs a test with a Lister, in a bubble of virtual time. With runtime, it has a container runtime.
-func inWorld(t *testing.T, runtime bool, test func(w *world)) {
+// prepare is called before the Lister runs.
+func inWorld(t *testing.T, runtime bool, test func(w *world), prepare ...func(w *world)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,11 +60,14 @@ func inWorld(t *testing.T, runtime bool, test func(w *world)) {
 			opts.Runtime = func() ([]*pleg.Pod, bool) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				return slices.Clone(w.runtime), true
+				return slices.Clone(w.runtime), !w.unlisted
 			}
 		}
 		w.lister = New(opts)
 		w.lister.ask = w.answer
+		for _, do := range prepare {
+			do(w)
+		}
 		logger := funcr.New(func(_, args string) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
