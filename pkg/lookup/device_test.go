@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -138,6 +139,22 @@ func TestDevicesOfTwoPodsWithAUID(t *testing.T) {
 			if name == shown {
 				want = name + " web app  1"
 			}
+			if got := n.holders(nil, "example.com/gpu:"+device); got != want {
+				t.Errorf("%s: got %s, want %s", device, got, want)
+			}
+		}
+	})
+}
+
+// While the runtime does not answer, a device can be of a pod that it does not show yet.
+func TestDeviceWithoutTheRuntime(t *testing.T) {
+	onNode(t, true, func(n *node) {
+		n.runtime.set("web", "web", "c1 app running")
+		n.find(Query{ContainerID: "none", Wait: time.Second})
+		n.assign("web", "app", "0")
+		n.runtime.fail(errors.New("it is broken"))
+		n.find(Query{ContainerID: "none", Wait: time.Second})
+		for device, want := range map[string]string{"0": "web web app c1 1", "1": "ServiceUnavailable"} {
 			if got := n.holders(nil, "example.com/gpu:"+device); got != want {
 				t.Errorf("%s: got %s, want %s", device, got, want)
 			}

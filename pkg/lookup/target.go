@@ -82,7 +82,7 @@ func (l *Lookup) unknown(q *Query, t *target, f *finding) error {
 	switch {
 	case len(t.containers) > 0 && l.runtime == nil:
 		return noRuntime(t.what)
-	case len(t.containers) > 0, t.uid != "" && l.runtime != nil:
+	case len(t.containers) > 0, (t.uid != "" || t.device != "") && l.runtime != nil:
 		var asked time.Time
 		if len(f.ids) > 0 {
 			asked = t.asked // the wait has demanded a list
