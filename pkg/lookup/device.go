@@ -83,12 +83,12 @@ func (l *Lookup) newest(uid types.UID, name string) (newest *pleg.Container) {
 	return newest
 }
 
-// Devices returns the containers with devices that the client sees, each with its pod. The scope is that of Find.
-func (l *Lookup) Devices(scope *view.Scope) *v1alpha1.Lookup {
-	f := &finding{answer: new(v1alpha1.Lookup), scope: scope}
-	if l.devices == nil {
-		return f.answer
+// Devices returns the containers with devices that the client sees, each with its pod. The scope and the error are those of Find.
+func (l *Lookup) Devices(scope *view.Scope) (*v1alpha1.Lookup, error) {
+	if err := l.checkDevices("all devices"); err != nil {
+		return nil, err
 	}
+	f := &finding{answer: new(v1alpha1.Lookup), scope: scope}
 	for pod, resources := range l.devices().All() {
 		for i := range resources {
 			for range resources[i].Named() {
@@ -97,5 +97,5 @@ func (l *Lookup) Devices(scope *view.Scope) *v1alpha1.Lookup {
 			}
 		}
 	}
-	return f.answer
+	return f.answer, nil
 }

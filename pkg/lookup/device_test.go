@@ -181,7 +181,11 @@ func TestDevicesOfViews(t *testing.T) {
 			if got := n.holders(scope, "example.com/gpu:0"); got != want {
 				t.Errorf("%v: got %s, want %s", level, got, want)
 			}
-			if all := n.Devices(scope).Pods; level >= access.Redacted && len(all) != 2 || level < access.Redacted && len(all) != 0 {
+			all, err := n.Devices(scope)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all := all.Pods; level >= access.Redacted && len(all) != 2 || level < access.Redacted && len(all) != 0 {
 				t.Errorf("%v: got %+v", level, all)
 			}
 			if level == access.Metadata {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/devices"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
@@ -28,6 +29,24 @@ podconfigd_device_info{container="app",device="other",namespace="default",owner=
 	}
 	if problems, err := promlint.New(strings.NewReader(body)).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// Before the devices are known, no series would mean that all are free.
+func TestDeviceMetricsBeforeTheDevicesAreKnown(t *testing.T) {
+	for name, test := range map[string]struct {
+		devices func() *devices.Table
+		want    int
+	}{
+		"not known": {func() *devices.Table { return new(devices.Table) }, http.StatusServiceUnavailable},
+		"off":       {nil, http.StatusNotImplemented},
+	} {
+		d := serveWithLimits(t, journal.Options{}, conn.Limits{}, func(o *Options) {
+			o.Lookup = lookup.New(lookup.Options{Journal: o.Journal, Devices: test.devices})
+		})
+		if code, body := d.get(t, "/metrics/devices"); code != test.want {
+			t.Errorf("%s: got %d %s, want %d", name, code, body, test.want)
+		}
 	}
 }
 

@@ -25,8 +25,13 @@ func (a *API) RouteDevices(mux respond.Router) {
 			respond.Failure(w, backend.ErrNoLookup)
 			return
 		}
+		answer, err := a.Lookup.Devices(scope)
+		if err != nil {
+			respond.Failure(w, err)
+			return
+		}
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(deviceCollector{a.Lookup.Devices(scope)})
+		registry.MustRegister(deviceCollector{answer})
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	}))
 }
