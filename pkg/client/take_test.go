@@ -1,7 +1,10 @@
 package client
 
 import (
+	"slices"
 	"testing"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
@@ -41,5 +44,25 @@ func TestRestoredPiecesAreARestoredUpdate(t *testing.T) {
 		if len(handed) != 1 || !handed[0].Restored {
 			t.Errorf("%v: %+v", restored, handed)
 		}
+	}
+}
+
+// The metadata of a namespace that comes between the pieces of an update does not end it: a part of a SET would look like all pods.
+func TestMetadataWithinAnUpdate(t *testing.T) {
+	s := &subscription{}
+	var got []v1alpha1.Op
+	pods := 0
+	for _, u := range []*v1alpha1.Update{
+		{Op: v1alpha1.OpSet, Continues: true, Pods: make([]*v1.Pod, 1)},
+		{Op: v1alpha1.OpMetadata, Namespaces: map[string]*v1alpha1.Metadata{"shop": {}}},
+		{Op: v1alpha1.OpSet, Pods: make([]*v1.Pod, 1)},
+	} {
+		s.deliver(u, func(u *v1alpha1.Update) bool {
+			got, pods = append(got, u.Op), len(u.Pods)
+			return true
+		})
+	}
+	if !slices.Equal(got, []v1alpha1.Op{v1alpha1.OpMetadata, v1alpha1.OpSet}) || pods != 2 {
+		t.Errorf("got %v, the last with %d pods", got, pods)
 	}
 }

@@ -180,6 +180,10 @@ func (s *subscription) deliver(u *v1alpha1.Update, yield func(*v1alpha1.Update) 
 	if u.Reset {
 		s.parts = nil // the pieces before the reset are void
 	}
+	if u.Op == v1alpha1.OpMetadata { // it can come between the lines of an update
+		s.delivered = true
+		return yield(u)
+	}
 	if n := len(s.parts); n > 0 && s.parts[n-1].Op == u.Op && s.parts[n-1].Source == u.Source {
 		s.parts[n-1].Pods = append(s.parts[n-1].Pods, u.Pods...)
 		if s.parts[n-1].Owners == nil {
