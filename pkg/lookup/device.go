@@ -49,7 +49,7 @@ func (l *Lookup) findDevice(q *Query, device string, f *finding) {
 func (l *Lookup) findHolder(q *Query, holder devices.Pod, name string, f *finding) {
 	n := len(f.answer.Pods)
 	of := finding{answer: f.answer, scope: f.scope}
-	l.findUID(q, holder.UID, holder.NamespacedName.String(), &of)
+	l.findUID(q, holder.UID, holder.String(), &of)
 	if len(f.answer.Pods) == n {
 		return
 	}

@@ -184,7 +184,7 @@ type PodConfigdConfiguration struct {
 	// +reload=podsAPI
 	KubeletPodsAPICheckFrequency *metav1.Duration `json:"kubeletPodsAPICheckFrequency,omitempty"`
 	// podResourcesSocket is the path of the socket of the kubelet's PodResources API, which says which devices, CPUs and memory
-	// each container has. auto is /var/lib/kubelet/pod-resources/kubelet.sock, if it is there; none is no devices.
+	// each container has. auto is that of a kubelet with the default root directory, if it is there; none is no devices.
 	// +flag=pod-resources-socket
 	// +defaultValue=auto
 	PodResourcesSocket *string `json:"podResourcesSocket,omitempty"`
