@@ -1,6 +1,6 @@
 // Package apistatus makes the answers to requests that fail: statuses of the Kubernetes API.
 //
-//	return failure.New(http.StatusNotFound, "resyncing pod a/b: no such pod")
+//	return apistatus.New(http.StatusNotFound, "resyncing pod a/b: no such pod")
 package apistatus
 
 import (

@@ -1,6 +1,6 @@
 // Package yamlfault finds faults in YAML and JSON, and their lines.
 //
-//	text := located.New("pod.yaml", data)
+//	text := yamlfault.New("pod.yaml", data)
 //	fault := text.At("spec.containers[0].image", "Required value")
 //	fmt.Println(fault.In("pod.yaml")) // pod.yaml:7: spec.containers[0].image: Required value
 package yamlfault

@@ -41,7 +41,7 @@ type projection interface {
 	// present returns a frame of the first of the pods, or nil for none, and the number
 	// of pods that it covers. last means that no more pods follow.
 	present(pods []*journal.Pod, last bool) (f *Frame, taken int)
-	// end returns the frames between the current pods and the bookmark.
+	// endSnapshot returns the frames between the current pods and the bookmark.
 	endSnapshot(s *journal.Snapshot) []*Frame
 	// frames returns the frames of a set, usually from the set's memo.
 	frames(set *journal.Set) []*Frame
