@@ -65,28 +65,45 @@ type Options struct {
 func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.Update, error] {
 	return func(yield func(*v1alpha1.Update, error) bool) {
 		s := &subscription{client: c, opts: opts, instance: opts.Instance, since: opts.Since}
-		backoff := retries
-		for ctx.Err() == nil {
-			before, began := s.since, time.Now()
-			err := s.read(ctx, func(u *v1alpha1.Update) bool { return yield(u, nil) })
-			if s.since != before || time.Since(began) > retries.Cap {
-				backoff = retries // a daemon that ends each stream early is asked less and less often
-			}
-			switch {
-			case errors.Is(err, errStopped) || ctx.Err() != nil:
-				return
-			case opts.Once || s.refused(err):
-				yield(nil, err)
-				return
-			}
-			pause := backoff.Step()
-			if opts.OnDisconnect != nil {
-				opts.OnDisconnect(err, pause)
-			}
-			_ = await.For(ctx, pause)
+		read := func() (progress bool, err error) {
+			before := s.since
+			err = s.read(ctx, func(u *v1alpha1.Update) bool { return yield(u, nil) })
+			return s.since != before, err
+		}
+		refused := func(err error) bool { return opts.Once || isFinal(err, s.delivered) }
+		if err := reconnect(ctx, read, refused, opts.OnDisconnect); err != nil {
+			yield(nil, err)
 		}
 	}
 }
+
+// reconnect calls read for each connection, until the context is done or the caller ends the loop. It returns an error of read that
+// is refused. read reports whether the position in the stream has changed.
+func reconnect(ctx context.Context, read func() (progress bool, err error), refused func(error) bool, onDisconnect func(error, time.Duration)) error {
+	backoff := retries
+	for ctx.Err() == nil {
+		began := time.Now()
+		progress, err := read()
+		if progress || time.Since(began) > retries.Cap {
+			backoff = retries // a daemon that ends each stream early is asked less and less often
+		}
+		switch {
+		case errors.Is(err, errStopped) || ctx.Err() != nil:
+			return nil //nolint:nilerr // the caller has ended it
+		case refused(err):
+			return err
+		}
+		pause := backoff.Step()
+		if onDisconnect != nil {
+			onDisconnect(err, pause)
+		}
+		_ = await.For(ctx, pause)
+	}
+	return nil
+}
+
+// lostAtStart is why a stream starts again before the client has got a revision.
+const lostAtStart = "the connection was lost before the first state was complete"
 
 // errStopped means that the caller ended the loop.
 var errStopped = errors.New("stopped")
@@ -116,36 +133,41 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 	s.parts = nil
 	if s.since == 0 && s.delivered {
 		// The stream starts again, and some of the delivered pods may be removed.
-		if !yield(&v1alpha1.Update{Op: v1alpha1.OpBookmark, Reset: true, Message: "the connection was lost before the first state was complete"}) {
+		if !yield(&v1alpha1.Update{Op: v1alpha1.OpBookmark, Reset: true, Message: lostAtStart}) {
 			return errStopped
 		}
 	}
+	return readLines(body, func(u *v1alpha1.Update) bool { return s.deliver(u, yield) })
+}
+
+// readLines delivers the lines of a stream. It returns errStopped if deliver returns false, and otherwise why the stream ended.
+func readLines[T any](body io.Reader, deliver func(*T) bool) error {
 	decoder := json.NewDecoder(body)
 	for {
-		u := new(v1alpha1.Update)
-		if err := decoder.Decode(u); err != nil {
+		line := new(T)
+		if err := decoder.Decode(line); err != nil {
 			if errors.Is(err, io.EOF) {
 				return errors.New("the daemon ended the stream")
 			}
 			return fmt.Errorf("reading the stream: %w", err)
 		}
-		if !s.deliver(u, yield) {
+		if !deliver(line) {
 			return errStopped
 		}
 	}
 }
 
-// refused reports whether a retry is useless. After updates were delivered, some refusals are temporary:
+// isFinal reports whether a retry is useless. After updates were delivered, some refusals are temporary:
 // all subscribers may reconnect at the same time, a token may be renewed, or the daemon may not reach
 // the apiserver that it asks about the credentials. If the certificate of the server can't be verified
 // at first, a retry does not help.
-func (s *subscription) refused(err error) bool {
+func isFinal(err error, delivered bool) bool {
 	if refusal, ok := errors.AsType[*RefusedError](err); ok {
 		temporary := refusal.Code == http.StatusTooManyRequests || refusal.Code == http.StatusUnauthorized || refusal.Code >= http.StatusInternalServerError
-		return !temporary || !s.delivered
+		return !temporary || !delivered
 	}
 	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
-	return unverified && !s.delivered
+	return unverified && !delivered
 }
 
 func (s *subscription) query() url.Values {

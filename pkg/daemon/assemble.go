@@ -97,6 +97,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 		d.runtime.orphans = d.loop.Orphans
 	}
 	serve.Lookup, serve.Owners = lookup.New(find), c.Owners
+	streamContainers := d.streamContainers(&serve)
 	d.parts = slices.Concat(d.required(serve.Lookup), d.state.parts())
 	if d.runtime != nil {
 		d.parts = append(d.parts, d.runtime.part())
@@ -105,6 +106,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 	d.parts = append(d.parts, d.apiserverParts(registry)...)
 	d.parts = append(d.parts, resolveOwners...)
 	d.parts = append(d.parts, listDevices...)
+	d.parts = append(d.parts, streamContainers...)
 	serve.Resync = d.resync
 	serve.Live, serve.Ready = d.live(), d.ready()
 	d.server = server.New(serve)

@@ -14,6 +14,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/containers"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/pleg/cri"
@@ -88,6 +89,16 @@ func (r *runtime) connect(loop *syncloop.Options, find *lookup.Options, serve *s
 		loop.Status.Records = r.recorder
 	}
 	find.Runtime, serve.Runtime = r.generator, r.pods
+}
+
+// streamContainers makes the part that has the stream of containers; nothing without a runtime.
+func (d *Daemon) streamContainers(serve *server.Options) []part {
+	if d.runtime == nil {
+		return nil
+	}
+	d.containers = containers.New(containers.Options{Runtime: d.runtime.generator, Journal: d.journal, Lookup: serve.Lookup})
+	serve.Containers = d.containers
+	return []part{{name: "containers", run: d.containers.Run}}
 }
 
 func (r *runtime) close() {

@@ -31,6 +31,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/version"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/containers"
 	"github.com/podconfigd/podconfigd/pkg/daemon/systemd"
 	"github.com/podconfigd/podconfigd/pkg/devices"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -57,13 +58,14 @@ type Daemon struct {
 	self      *node
 	sources   *runner
 	// runtime is nil without a container runtime.
-	runtime *runtime
-	kubelet *kubelet.Finder
-	devices *devices.Lister // nil if it is off
-	podsAPI *podsapi.Client
-	loop    *syncloop.Loop
-	journal *journal.Journal
-	server  *server.Server
+	runtime    *runtime
+	kubelet    *kubelet.Finder
+	devices    *devices.Lister    // nil if it is off
+	containers *containers.Stream // nil without a container runtime
+	podsAPI    *podsapi.Client
+	loop       *syncloop.Loop
+	journal    *journal.Journal
+	server     *server.Server
 	// notifier is nil without a service manager.
 	notifier *systemd.Notifier
 	// parts are the parts that Run runs, besides the server and the notifier. A reload gives them the configuration in this order.

@@ -14,7 +14,7 @@ func (d *Daemon) listDevices(find *lookup.Options, registry prometheus.Registere
 	if path == devices.None {
 		return nil
 	}
-	opts := devices.Options{Path: path, Journal: d.journal, Registerer: registry}
+	opts := devices.Options{Path: path, Journal: d.journal, Registerer: registry, Listed: func() { d.containers.Listed() }}
 	if d.runtime != nil {
 		opts.Runtime = d.runtime.generator.Pods
 	}

@@ -66,6 +66,8 @@ type Options struct {
 	Journal *journal.Journal
 	// Runtime returns the pods of the container runtime; nil without one.
 	Runtime func() ([]*pleg.Pod, bool)
+	// Listed is called when the table has changed; nil for no call. It must not block.
+	Listed func()
 	// Registerer registers the metrics; nil for none.
 	Registerer prometheus.Registerer
 }
@@ -197,6 +199,9 @@ func (l *Lister) list(ctx context.Context, before map[types.NamespacedName]types
 	}
 	live, _ := l.live()
 	maps.DeleteFunc(live, func(name types.NamespacedName, uid types.UID) bool { return before[name] != uid })
+	if l.opts.Listed != nil {
+		defer l.opts.Listed()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {

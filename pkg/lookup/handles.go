@@ -31,25 +31,39 @@ func (l *Lookup) addHandles(ctx context.Context, answer *v1alpha1.Lookup) error 
 		if c == nil || c.ID == "" || c.Ended != nil || c.State == pleg.StateCreated.String() || c.State == pleg.StateExited.String() {
 			continue // it has no process
 		}
-		h, err := l.handlesOf(ctx, c.ID)
+		h, err := l.handlesOf(ctx, c.ID, time.Now().Add(-fresh), false)
 		if err != nil {
 			return err
 		}
-		if h == nil {
-			continue
-		}
-		c.PID, c.StartTime, c.Cgroup, c.CgroupID = h.first.pid, h.first.start, h.cgroup, h.cgroupID
-		c.NetNS, c.MntNS, c.PidNS, c.CgroupNS = h.namespaces[netNS], h.namespaces[mntNS], h.namespaces[pidNS], h.namespaces[cgroupNS]
+		h.set(c)
 	}
 	return nil
 }
 
+// AddHandles adds to a container what the kernel knows it by, from processes that were read since a time if it was not known
+// before. It waits as long as the pace of readings requires. It reports false if none of its processes is known. The error is the
+// cause of the context.
+func (l *Lookup) AddHandles(ctx context.Context, c *v1alpha1.LookupContainer, since time.Time) (bool, error) {
+	h, err := l.handlesOf(ctx, c.ID, since, true)
+	h.set(c)
+	return h != nil, err
+}
+
+// set adds the handles to a container. Nil handles are not known.
+func (h *handles) set(c *v1alpha1.LookupContainer) {
+	if h == nil {
+		return
+	}
+	c.PID, c.StartTime, c.Cgroup, c.CgroupID = h.first.pid, h.first.start, h.cgroup, h.cgroupID
+	c.NetNS, c.MntNS, c.PidNS, c.CgroupNS = h.namespaces[netNS], h.namespaces[mntNS], h.namespaces[pidNS], h.namespaces[cgroupNS]
+}
+
 // handlesOf returns the handles of a container, or nil if none of its processes is known. They were read at most the time fresh
-// ago. If the processes have not been read for that time, handlesOf reads them for a container that is not known.
-func (l *Lookup) handlesOf(ctx context.Context, id string) (*handles, error) {
+// ago. If the processes have not been read since a time, handlesOf reads them for a container that is not known.
+func (l *Lookup) handlesOf(ctx context.Context, id string, since time.Time, patient bool) (*handles, error) {
 	var before *processes
-	for _, at := range []time.Time{{}, time.Now().Add(-fresh)} {
-		all, err := l.processes.since(ctx, at, false)
+	for _, at := range []time.Time{{}, since} {
+		all, err := l.processes.since(ctx, at, patient)
 		if err != nil {
 			return nil, err
 		}

@@ -325,7 +325,7 @@ func TestMemoryOfHandles(t *testing.T) {
 		}
 		before := heap()
 		for _, id := range ids {
-			if h, err := n.handlesOf(n.t.Context(), id); err != nil || h == nil {
+			if h, err := n.handlesOf(n.t.Context(), id, time.Now().Add(-fresh), false); err != nil || h == nil {
 				t.Fatalf("%s: %v, %v", id, h, err)
 			}
 		}

@@ -43,13 +43,8 @@ func (g *Generator) FindContainer(id string) (Found, bool) {
 	defer g.mu.Unlock()
 	r := g.records
 	if uid, owned := r.owner[id]; owned {
-		found := r.pods[uid].found()
-		k := r.pods[uid].containers[id]
-		found.Container, found.Started = k.Container, k.started()
-		if k.State == StateExited {
-			found.Container.FinishedAt = k.endTime(k.changed)
-		}
-		return found, true
+		rec := r.pods[uid]
+		return rec.container(rec.containers[id]), true
 	}
 	return g.recent(r.gone[id])
 }
@@ -79,6 +74,26 @@ func (g *Generator) Behind(at time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.state.behind(at)
+}
+
+// Follow calls changed with each change of a container or sandbox from now on, in their order, until stop is called. A removed one
+// has the time at which it ended. It returns the present ones, ordered by pod and creation. changed is called with a lock of the
+// generator: it must not block, or call the generator.
+func (g *Generator) Follow(changed func(Found)) (present []Found, stop func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, pod := range g.records.snapshot() {
+		rec := g.records.pods[pod.UID]
+		for i := range pod.Containers {
+			present = append(present, rec.container(rec.containers[pod.Containers[i].ID]))
+		}
+	}
+	g.records.followers[&changed] = true
+	return present, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.records.followers, &changed)
+	}
 }
 
 // Await returns a channel that is closed when a container or a sandbox with one of the IDs is recorded, or a container of a pod
@@ -116,6 +131,16 @@ func (g *Generator) demandPause() time.Duration {
 		pause = min(pause, max(minDemandPause, demandShare*g.listTook))
 	}
 	return time.Until(g.listEnded.Add(pause))
+}
+
+// container returns a container of a record.
+func (rec *record) container(k *known) Found {
+	f := rec.found()
+	f.Container, f.Started = k.Container, k.started()
+	if k.State == StateExited {
+		f.Container.FinishedAt = k.endTime(k.changed)
+	}
+	return f
 }
 
 // found returns the pod of a record.

@@ -30,6 +30,8 @@ type records struct {
 	ended map[types.UID][]string
 	// awaited is for Await.
 	awaited await.Keys[string]
+	// followers get each change of a container.
+	followers map[*func(Found)]bool
 }
 
 type record struct {
@@ -69,7 +71,7 @@ func (c *Container) endTime(removed time.Time) time.Time {
 func newRecords() *records {
 	return &records{
 		pods: make(map[types.UID]*record), owner: make(map[string]types.UID), gone: make(map[string]Found),
-		ended: make(map[types.UID][]string), awaited: make(await.Keys[string]),
+		ended: make(map[types.UID][]string), awaited: make(await.Keys[string]), followers: make(map[*func(Found)]bool),
 	}
 }
 
@@ -167,10 +169,11 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 			if k := before; r.owner[id] == uid { // otherwise another pod has the ID by now
 				delete(r.owner, id)
 				c.container.FinishedAt = c.container.endTime(at)
-				r.addRemoved(Found{
+				removed := Found{
 					UID: uid, Namespace: rec.namespace, Name: rec.name, Container: c.container,
 					Started: k.started(), Ended: c.container.FinishedAt, removed: at,
-				})
+				}
+				r.follow(r.addRemoved(removed))
 			}
 			continue
 		}
@@ -183,6 +186,7 @@ func (r *records) apply(uid types.UID, pod *Pod, changes []change, at time.Time)
 		r.owner[id] = uid
 		delete(r.gone, id)
 		r.awaited.Wake(id)
+		r.follow(rec.container(k))
 	}
 	if len(rec.containers) == 0 {
 		delete(r.pods, uid)
@@ -251,8 +255,8 @@ func (r *records) applyEvent(e RuntimeEvent, now time.Time) (events []*PodLifecy
 	return r.apply(uid, e.Pod, []change{{container: c, from: from, to: to}}, now), true
 }
 
-// addRemoved adds a removed container.
-func (r *records) addRemoved(f Found) {
+// addRemoved adds a removed container, and returns it as it is found.
+func (r *records) addRemoved(f Found) Found {
 	if f.Container.State != StateUnknown {
 		f.Container.State = StateExited
 	}
@@ -260,6 +264,7 @@ func (r *records) addRemoved(f Found) {
 	if ids := r.ended[f.UID]; !slices.Contains(ids, f.Container.ID) {
 		r.ended[f.UID] = append(ids, f.Container.ID)
 	}
+	return f
 }
 
 // last returns the removed container of a pod that ended last, of those that matches selects.
@@ -293,6 +298,13 @@ func (r *records) forget(now time.Time, retention time.Duration, most int) {
 		} else {
 			r.ended[uid] = ids
 		}
+	}
+}
+
+// follow tells the followers of a container that has changed.
+func (r *records) follow(f Found) {
+	for changed := range r.followers {
+		(*changed)(f)
 	}
 }
 

@@ -50,7 +50,7 @@ func canaryPod(version string) *v1.Pod {
 }
 
 // canaryRuntime has the containers of the canary, and of a canary that is in no source.
-type canaryRuntime struct{ containers }
+type canaryRuntime struct{ recorded }
 
 func (canaryRuntime) FindContainer(id string) (pleg.Found, bool) {
 	uid, ok := map[string]types.UID{strings.Repeat("c", 64): "canary-uid", strings.Repeat("d", 64): "canary-orphan"}[id]
@@ -78,6 +78,7 @@ func serveCanaries(t *testing.T, rules []access.Rule) (*daemon, *Server) {
 		o.Policy = access.NewPolicy(rules)
 		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: canaryRuntime{}, Owners: ownersInAPI, Devices: devicesOf("canary-uid", "canary")})
 		o.Lookup = l
+		streamContainers(t, o, "canary-uid", "canary-orphan", "seen")
 		j := o.Journal
 		o.Status = func() v1alpha1.Status {
 			s := j.Status()
@@ -146,6 +147,9 @@ var canaryPaths = map[string][]string{
 	"/v1alpha1/updates": {
 		"stream/v1alpha1/updates", "stream/v1alpha1/updates?ops=*", "stream/v1alpha1/updates?mode=snapshot", "stream/v1alpha1/updates?mode=snapshot-and-updates&ops=*",
 		"stream/v1alpha1/updates?since=1", "stream/v1alpha1/updates?mirrorPods=false", "stream/v1alpha1/updates?ops=*&fields=metadata,spec,status",
+	},
+	"/v1alpha1/containers": {
+		"/v1alpha1/containers", "/v1alpha1/containers?labels=true&owners=true", "stream/v1alpha1/containers?watch=true&labels=true&owners=true",
 	},
 	"/v1alpha1/status":  {"/v1alpha1/status"},
 	"/v1alpha1/runtime": {"/v1alpha1/runtime"},

@@ -28,6 +28,7 @@ import (
 	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/containers"
 	"github.com/podconfigd/podconfigd/pkg/devices"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
@@ -37,10 +38,10 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
-// containers are the records of a runtime: one container of a pod, and one that was removed.
-type containers struct{}
+// recorded are the records of a runtime: one container of a pod, and one that was removed.
+type recorded struct{}
 
-func (containers) FindContainer(id string) (pleg.Found, bool) {
+func (recorded) FindContainer(id string) (pleg.Found, bool) {
 	f := pleg.Found{
 		UID: "web", Namespace: "default", Name: "web", Since: time.Unix(1e9, 0),
 		Container: pleg.Container{ID: id, Name: "app", State: pleg.StateRunning, Attempt: 2},
@@ -51,20 +52,47 @@ func (containers) FindContainer(id string) (pleg.Found, bool) {
 	return f, id == "running" || id == "ended"
 }
 
-func (containers) FindPod(types.UID) (pleg.Found, bool) { return pleg.Found{}, false }
-func (containers) FindRemoved(types.UID, string, uint32) (pleg.Found, bool) {
+func (recorded) FindPod(types.UID) (pleg.Found, bool) { return pleg.Found{}, false }
+func (recorded) FindRemoved(types.UID, string, uint32) (pleg.Found, bool) {
 	return pleg.Found{}, false
 }
-func (containers) Pod(types.UID) (*pleg.Pod, bool)           { return nil, false }
-func (containers) Await(...string) (<-chan struct{}, func()) { return nil, func() {} }
-func (containers) Behind(time.Time) error                    { return nil }
+func (recorded) Pod(types.UID) (*pleg.Pod, bool)           { return nil, false }
+func (recorded) Await(...string) (<-chan struct{}, func()) { return nil, func() {} }
+func (recorded) Behind(time.Time) error                    { return nil }
 
-// serveLookup serves lookups on the records of containers, and of the pod web.
+// containersOf follows a runtime with one container of each pod, by UID. It makes the stream of containers of a server.
+type containersOf struct {
+	recorded
+
+	pods []types.UID
+}
+
+func (c containersOf) Follow(func(pleg.Found)) (present []pleg.Found, stop func()) {
+	for _, uid := range c.pods {
+		present = append(present, pleg.Found{
+			UID: uid, Namespace: "default", Name: string(uid), Started: time.Unix(1e9, 0).UTC(),
+			Container: pleg.Container{ID: string(uid) + "-id", Name: string(uid) + "-c", State: pleg.StateRunning},
+		})
+	}
+	return present, func() {}
+}
+
+// streamContainers serves the stream of the containers of pods.
+func streamContainers(t *testing.T, o *Options, pods ...types.UID) {
+	t.Helper()
+	o.Containers = containers.New(containers.Options{Runtime: containersOf{pods: pods}, Journal: o.Journal, Lookup: o.Lookup})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- o.Containers.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// serveLookup serves lookups on the records of recorded, and of the pod web.
 func serveLookup(t *testing.T, limits conn.Limits) *daemon {
 	t.Helper()
 	var l *lookup.Lookup
 	d := serveWithLimits(t, journal.Options{}, limits, func(o *Options) {
-		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: containers{}, Owners: func(pod *journal.Pod) []v1alpha1.Owner {
+		l = lookup.New(lookup.Options{Journal: o.Journal, Runtime: recorded{}, Owners: func(pod *journal.Pod) []v1alpha1.Owner {
 			return []v1alpha1.Owner{
 				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: pod.Object.Name + "-1", UID: "uid", Labels: map[string]string{"a": "b"}},
 				{APIVersion: "apps/v1", Kind: "Deployment", Name: pod.Object.Name},
@@ -196,7 +224,7 @@ func TestLookupOfTheHost(t *testing.T) {
 // A client on a unix socket can ask for itself. This test runs in no container of the runtime.
 func TestLookupOfTheClient(t *testing.T) {
 	d, address := serveLocal(t, conn.Limits{}, func(o *Options) {
-		o.Lookup = lookup.New(lookup.Options{Journal: o.Journal, Runtime: containers{}})
+		o.Lookup = lookup.New(lookup.Options{Journal: o.Journal, Runtime: recorded{}})
 	})
 	want := fmt.Sprintf("looking up the client, process %d: ", os.Getpid())
 	if code, body := d.get(t, "/v1alpha1/lookup?self=true"); code != http.StatusNotFound || !strings.Contains(body, want) {

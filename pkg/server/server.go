@@ -14,7 +14,7 @@
 //
 // The socket speaks HTTP/1.1 and gRPC. The server distinguishes them by the preface of HTTP/2. GET
 // /v1alpha1/updates is the stream, one JSON object per line; see package api/stream/v1alpha1. Other
-// paths are /v1alpha1/status, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/runtime, /v1alpha1/resync,
+// paths are /v1alpha1/containers, /v1alpha1/status, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/runtime, /v1alpha1/resync,
 // /v1alpha1/release, /pods as the kubelet serves it, the Kubernetes API below /api, /healthz, /livez,
 // /readyz, /metrics and /version. Errors are metav1.Status objects that name the invalid parameter. The
 // gRPC services are podconfigd.v1alpha1.PodConfig, the Pods API of the kubelet (v1alpha1.Pods),
@@ -41,6 +41,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/containers"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -70,6 +71,8 @@ type Options struct {
 	Runtime func() v1alpha1.RuntimePods
 	// Lookup answers /v1alpha1/lookup; nil for none.
 	Lookup *lookup.Lookup
+	// Containers is the stream of containers; nil without a container runtime.
+	Containers *containers.Stream
 	// Owners is whether the pods of the journal have their owners.
 	Owners bool
 	// History returns the changes on disk, oldest first; nil without a state directory. See
@@ -125,6 +128,7 @@ func New(opts Options) *Server {
 	limits := conn.NewLimiter(opts.Limits, m.limited)
 	b := backend.New(gate, limits, opts.Status, m.frames, m.denials)
 	b.Runtime, b.Lookup, b.History = opts.Runtime, opts.Lookup, opts.History
+	b.Containers = opts.Containers
 	b.Resync, b.Release, b.Owners = opts.Resync, opts.Release, opts.Owners
 	return &Server{
 		opts: opts, gate: gate, metrics: m, limits: limits, rest: rest.New(b, opts.Version), kubeapi: kubeapi.New(b), rpc: rpc.New(b),
@@ -172,7 +176,11 @@ func (s *Server) SetLimits(l conn.Limits) { s.limits.Set(l) }
 // SetPolicy replaces the access rules. If a client sees something else than before, its streams get a
 // reset, and its watches of the Kubernetes API end with 410, so that it lists again. SetPolicy returns the
 // last revision that was served by the previous rules.
-func (s *Server) SetPolicy(policy *access.Policy) (before int64) { return s.gate.SetPolicy(policy) }
+func (s *Server) SetPolicy(policy *access.Policy) (before int64) {
+	before = s.gate.SetPolicy(policy)
+	s.opts.Containers.Restart()
+	return before
+}
 
 // MaxConnections returns the maximum number of open connections to sockets.
 func (s *Server) MaxConnections() int { return s.limits.MaxConnections() }

@@ -74,7 +74,7 @@ func narrowerThan(level access.Level) *access.Policy {
 }
 
 // filledRuntime has a container of the pod edited.
-type filledRuntime struct{ containers }
+type filledRuntime struct{ recorded }
 
 func (filledRuntime) FindContainer(id string) (pleg.Found, bool) {
 	return pleg.Found{UID: "edited", Namespace: "default", Name: "edited", Container: pleg.Container{ID: id, Name: "c"}}, id == strings.Repeat("c", 64)
@@ -101,6 +101,7 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 		o.Policy = filledRules(level)
 		l := lookup.New(lookup.Options{Journal: o.Journal, Runtime: filledRuntime{}, Owners: ownersInAPI, Devices: devicesOf("edited", "canary:device;1?query")})
 		o.Lookup = l
+		streamContainers(t, o, "edited", "replaced-1", "seen")
 		go func() { done <- l.Run(ctx) }()
 		t.Cleanup(func() { cancel(); <-done })
 		o.History = func(h history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] { return history.Read(dir, h) }

@@ -58,6 +58,21 @@ func (s *Scope) granted() *access.Grant {
 // See returns the pod as the subject sees it; nil if it is hidden.
 func (s *Scope) See(p *journal.Pod) *journal.Pod { return (&lens{grant: s.Grant()}).see(p) }
 
+// Within calls do with what the current rules grant, and with a function that returns a pod as the subject sees it, or nil if it is
+// hidden or not selected. The rules are not replaced before do returns. The error is that of Err; then do is not called.
+func (s *Scope) Within(selector Selector, do func(grant *access.Grant, see func(*journal.Pod) *journal.Pod)) error {
+	if s == nil {
+		do(nil, (&lens{selector: selector}).see)
+		return nil
+	}
+	l, unlock, err := s.lens(selector)
+	defer unlock()
+	if err == nil {
+		do(l.grant, l.see)
+	}
+	return err
+}
+
 // Sees reports whether the subject sees a pod of that name. A subject that sees everything sees each
 // name, even if there is no pod.
 func (s *Scope) Sees(name types.NamespacedName) bool {

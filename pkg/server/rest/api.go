@@ -32,12 +32,13 @@ func (a *API) Route(mux respond.Router) {
 	mux.HandleFunc("/v1alpha1/runtime", a.listed(a.containerRuntime))
 	mux.HandleFunc("/v1alpha1/history", a.listed(a.history))
 	mux.HandleFunc("/v1alpha1/lookup", a.lookup)
+	mux.HandleFunc("/v1alpha1/containers", a.scoped(a.containers))
 	mux.HandleFunc("/pods", a.listed(a.pods))
 	mux.HandleFunc("/pods/{$}", a.listed(a.pods))
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { respond.JSON(w, a.version) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		respond.Error(w, http.StatusNotFound, fmt.Sprintf(
-			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/resync, /v1alpha1/release, /pods, /api, /healthz, /livez, /readyz, /metrics and /version",
+			"there is nothing at %s; there is /v1alpha1/updates, /v1alpha1/status, /v1alpha1/runtime, /v1alpha1/history, /v1alpha1/lookup, /v1alpha1/containers, /v1alpha1/resync, /v1alpha1/release, /pods, /api, /healthz, /livez, /readyz, /metrics and /version",
 			r.URL.Path))
 	})
 }

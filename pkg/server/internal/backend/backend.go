@@ -17,6 +17,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/internal/podowner"
+	"github.com/podconfigd/podconfigd/pkg/containers"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/lookup"
@@ -31,10 +32,12 @@ type Backend struct {
 	Status  func() v1alpha1.Status
 	Runtime func() v1alpha1.RuntimePods
 	Lookup  *lookup.Lookup
-	Owners  bool
-	History func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error]
-	Resync  func(ctx context.Context, namespace, name string) error
-	Release func(ctx context.Context, source string, most *int) error
+	// Containers is nil without a container runtime.
+	Containers *containers.Stream
+	Owners     bool
+	History    func(history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error]
+	Resync     func(ctx context.Context, namespace, name string) error
+	Release    func(ctx context.Context, source string, most *int) error
 	// Frames counts the frames sent to subscribers, Denials the requests refused by the access rules.
 	Frames, Denials prometheus.Counter
 

@@ -1,0 +1,111 @@
+package containers
+
+import (
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/access"
+	"github.com/podconfigd/podconfigd/pkg/journal"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
+	"github.com/podconfigd/podconfigd/pkg/pleg"
+)
+
+// row is a version of a container. It is immutable.
+type row struct {
+	recorded pleg.Found
+	// pod has the fields of the pod that the access rules, selectors and updates need. If no source has the pod, it has no source.
+	pod *journal.Pod
+	// container is what a subscriber gets that sees everything, without its pod.
+	container v1alpha1.PodContainer
+}
+
+// newRow returns the row of a container after another one of it, or nil. pod is nil if no source has it: then that of before stays.
+func newRow(recorded *pleg.Found, pod *journal.Pod, before *row) *row {
+	r := &row{recorded: *recorded, container: v1alpha1.PodContainer{LookupContainer: *lookup.Container(recorded)}}
+	switch {
+	case pod != nil:
+		r.pod = identity(pod)
+	case before != nil:
+		r.pod = before.pod
+	default:
+		r.pod = journal.NewPod("", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: recorded.Namespace, Name: recorded.Name, UID: recorded.UID}})
+	}
+	if before != nil {
+		r.container.Resources = before.container.Resources
+		r.keepHandles(&before.container.LookupContainer)
+	}
+	return r
+}
+
+// identity returns a pod with only the fields that rows need: the ring must not hold whole pods.
+func identity(pod *journal.Pod) *journal.Pod {
+	o := pod.Object
+	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Labels: o.Labels, OwnerReferences: o.OwnerReferences,
+	}}
+	if static, mirror := o.Annotations[v1.MirrorPodAnnotationKey]; mirror {
+		object.Annotations = map[string]string{v1.MirrorPodAnnotationKey: static}
+	}
+	p := journal.NewPod(pod.Source, object)
+	p.File, p.Owners = pod.File, pod.Owners
+	return p
+}
+
+// keepHandles sets the handles, which the runtime does not report.
+func (r *row) keepHandles(from *v1alpha1.LookupContainer) {
+	c := &r.container.LookupContainer
+	c.PID, c.StartTime, c.Cgroup, c.CgroupID = from.PID, from.StartTime, from.Cgroup, from.CgroupID
+	c.NetNS, c.MntNS, c.PidNS, c.CgroupNS = from.NetNS, from.MntNS, from.PidNS, from.CgroupNS
+}
+
+// withHandles returns the row with the handles of a container.
+func (r *row) withHandles(from *v1alpha1.LookupContainer) *row {
+	next := *r
+	next.keepHandles(from)
+	return &next
+}
+
+// withResources returns the row with what the kubelet assigned to the container.
+func (r *row) withResources(resources *v1alpha1.ContainerResources) *row {
+	next := *r
+	next.container.Resources = resources
+	return &next
+}
+
+// equal reports whether two rows show the same.
+func (r *row) equal(other *row) bool {
+	a, b := r.pod, other.pod
+	return reflect.DeepEqual(&r.container, &other.container) && a.Source == b.Source && a.File == b.File &&
+		reflect.DeepEqual(a.Object, b.Object) && reflect.DeepEqual(a.Owners, b.Owners)
+}
+
+// runs reports whether the container has a process.
+func (r *row) runs() bool {
+	return r.recorded.Ended.IsZero() && r.recorded.Container.State == pleg.StateRunning
+}
+
+// seen returns the row as a subscriber gets it; nil if it is hidden or not selected. A nil row is.
+func (r *row) seen(opts *WatchOptions, grant *access.Grant, see func(*journal.Pod) *journal.Pod) *v1alpha1.PodContainer {
+	if r == nil {
+		return nil
+	}
+	pod := see(r.pod)
+	if pod == nil {
+		return nil
+	}
+	c := r.container
+	c.Pod = v1alpha1.ContainerPod{Namespace: pod.Object.Namespace, Name: pod.Object.Name, UID: string(r.recorded.UID), Source: pod.Source}
+	if opts.Labels {
+		c.Pod.Labels = pod.Object.Labels
+	}
+	if opts.Owners {
+		c.Pod.Owners = pod.Owners
+	}
+	if grant.Of(r.pod.Source, r.pod.Object).Level() < access.Redacted {
+		c.Resources = nil
+	}
+	return &c
+}

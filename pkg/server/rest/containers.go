@@ -1,0 +1,89 @@
+package rest
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/containers"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
+)
+
+// containers answers with the containers of the runtime, or serves their stream until the client disconnects or the server stops.
+func (a *API) containers(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
+	query, err := params.ParseContainers(r.URL.RawQuery)
+	if err == nil {
+		err = a.CheckOwners(query.Owners, query.Selector.Owner)
+	}
+	if err != nil {
+		respond.BadRequest(w, err)
+		return
+	}
+	if err := a.Containers.Check(); err != nil {
+		respond.Failure(w, err)
+		return
+	}
+	if query.Watch {
+		a.watchContainers(w, r, scope, &query.WatchOptions)
+		return
+	}
+	a.Limits.Listed(func(w http.ResponseWriter, r *http.Request) {
+		list, err := a.Containers.List(r.Context(), scope, query.WatchOptions)
+		if err != nil {
+			respond.Failure(w, err)
+			return
+		}
+		respond.JSON(w, list)
+	})(w, r)
+}
+
+func (a *API) watchContainers(w http.ResponseWriter, r *http.Request, scope *view.Scope, opts *containers.WatchOptions) {
+	release, refusal := a.Limits.Subscribe(r)
+	if refusal != nil {
+		respond.Failure(w, refusal)
+		return
+	}
+	defer release()
+	w.Header().Set("Content-Type", v1alpha1.ContentType)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	if r.Method == http.MethodHead {
+		return
+	}
+	cursor := a.Containers.Watch(scope, *opts)
+	defer cursor.Close()
+	err := writeContainers(w, r, cursor)
+	client := conn.HTTPClient(r)
+	klog.FromContext(r.Context()).V(3).Info("Subscriber of containers left", "reason", err, "pid", client.PID, "userAgent", client.UserAgent)
+}
+
+// writeContainers writes the updates of the cursor until an error, and returns the error.
+func writeContainers(w http.ResponseWriter, r *http.Request, cursor *containers.Cursor) error {
+	control := http.NewResponseController(w)
+	for {
+		if err := control.Flush(); err != nil { // the first flush sends the header
+			return err
+		}
+		updates, err := cursor.Next(r.Context())
+		if err != nil {
+			return err
+		}
+		if err := respond.Write(w, func(to []byte) ([]byte, error) {
+			for _, u := range updates {
+				line, err := json.Marshal(u)
+				if err != nil {
+					return nil, err
+				}
+				to = append(append(to, line...), '\n')
+			}
+			return to, nil
+		}); err != nil {
+			return err
+		}
+	}
+}
