@@ -34,8 +34,8 @@ type recording struct {
 
 	inputMu sync.Mutex // guards what follows. Who locks it locks nothing else: see pleg.Generator.Follow.
 	inputs  []input
-	// missing has the running containers without handles, and how often they were read.
-	missing map[string]int
+	// missing has the running containers without handles.
+	missing map[string]missing
 
 	mu sync.Mutex // guards what follows
 	// rows has the containers by ID, and pods the IDs of the containers of each pod.
@@ -50,6 +50,13 @@ type recording struct {
 	ended string
 	// changed is closed at the next change.
 	changed chan struct{}
+}
+
+// missing is a container without handles.
+type missing struct {
+	sandbox string
+	// tries is how often its handles were read.
+	tries int
 }
 
 // change is a change of a container. before is nil for a new one.
@@ -73,7 +80,7 @@ type input struct {
 func newRecording(opts *Options, revision int64) *recording {
 	return &recording{
 		opts: opts, instance: string(uuid.NewUUID()), revision: revision,
-		wake: make(chan struct{}, 1), unread: make(chan struct{}, 1), missing: make(map[string]int),
+		wake: make(chan struct{}, 1), unread: make(chan struct{}, 1), missing: make(map[string]missing),
 		rows: make(map[string]*row), pods: make(map[types.UID]map[string]bool), changed: make(chan struct{}),
 	}
 }
@@ -186,7 +193,7 @@ func (r *recording) put(before, after *row, removed bool) {
 		}
 		r.pods[uid][id] = true
 	}
-	r.miss(id, !removed && after.runs() && after.container.PID == 0)
+	r.miss(&after.container.LookupContainer, !removed && after.runs() && after.container.PID == 0)
 	if !r.begun {
 		return
 	}
@@ -274,15 +281,15 @@ func (r *recording) podChanged(uid types.UID) {
 }
 
 // miss says whether the handles of a container have to be read.
-func (r *recording) miss(id string, missing bool) {
+func (r *recording) miss(c *v1alpha1.LookupContainer, isMissing bool) {
 	r.inputMu.Lock()
 	defer r.inputMu.Unlock()
-	if !missing {
-		delete(r.missing, id)
+	if !isMissing {
+		delete(r.missing, c.ID)
 		return
 	}
-	if _, known := r.missing[id]; !known {
-		r.missing[id] = 0
+	if _, known := r.missing[c.ID]; !known {
+		r.missing[c.ID] = missing{sandbox: c.SandboxID}
 		await.Signal(r.unread)
 	}
 }
@@ -306,17 +313,17 @@ func (r *recording) readHandles(ctx context.Context) {
 // readMissing reads the handles that are missing once. It reports whether some may be missing still.
 func (r *recording) readMissing(ctx context.Context) (again bool) {
 	r.inputMu.Lock()
-	var ids []string
-	for id, tries := range r.missing {
-		if tries < handlesTries {
-			r.missing[id] = tries + 1
-			ids = append(ids, id)
+	var ids []*v1alpha1.LookupContainer
+	for id, m := range r.missing {
+		if m.tries < handlesTries {
+			m.tries++
+			r.missing[id] = m
+			ids = append(ids, &v1alpha1.LookupContainer{ID: id, SandboxID: m.sandbox})
 		}
 	}
 	r.inputMu.Unlock()
 	since := time.Now()
-	for _, id := range ids {
-		c := &v1alpha1.LookupContainer{ID: id}
+	for _, c := range ids {
 		if ok, err := r.opts.Lookup.AddHandles(ctx, c, since); ok && err == nil {
 			r.push(input{handles: c})
 		}

@@ -127,22 +127,41 @@ func (c *cgroupTree) walk() map[uint64]string {
 
 // id returns the ID of the cgroup with a path, as in /proc/PID/cgroup; 0 if it is not known.
 func (c *cgroupTree) id(cgroup string) uint64 {
-	m, err := c.mounted()
-	if err != nil {
+	dir := c.directory(cgroup)
+	if dir == "" {
 		return 0
 	}
-	below := cgroup
-	if m.root != "/" {
-		var found bool
-		if below, found = strings.CutPrefix(cgroup, m.root); !found {
-			return 0
-		}
-	}
-	id, err := inode(filepath.Join(m.point, below))
+	id, err := inode(dir)
 	if err != nil {
 		return 0
 	}
 	return id
+}
+
+// directory returns the directory of the cgroup with a path, as in /proc/PID/cgroup; empty if it is not mounted.
+func (c *cgroupTree) directory(cgroup string) string {
+	m, err := c.mounted()
+	if err != nil {
+		return ""
+	}
+	if m.root == "/" {
+		return filepath.Join(m.point, cgroup)
+	}
+	below, found := strings.CutPrefix(cgroup, m.root)
+	if !found {
+		return ""
+	}
+	return filepath.Join(m.point, below)
+}
+
+// processes returns the PIDs of the processes in the cgroup with a path; none if it is not known.
+func (c *cgroupTree) processes(cgroup string) []string {
+	dir := c.directory(cgroup)
+	if dir == "" {
+		return nil
+	}
+	pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs")) // without it, all processes are read
+	return strings.Fields(string(pids))
 }
 
 // mounted returns the mount of cgroup v2. A machine with cgroup v1 can have it too: at /sys/fs/cgroup/unified with systemd.

@@ -66,11 +66,14 @@ func (l *Lookup) readProcesses() *processes {
 			containers[started{found[0].pid, found[0].start}] = recorded.Container.ID // the memory is that of the record
 		}
 	}
-	l.firsts.add(containers, func(id string) bool {
-		_, known := l.runtime.FindContainer(id)
-		return known
-	})
+	l.firsts.add(containers, l.isRecorded)
 	return all
+}
+
+// isRecorded reports whether the runtime knows a container.
+func (l *Lookup) isRecorded(id string) bool {
+	_, known := l.runtime.FindContainer(id)
+	return known
 }
 
 // endedProcess adds to the target the container whose first process a query selects, which has ended. It reports false if it is

@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -334,5 +335,54 @@ func TestMemoryOfHandles(t *testing.T) {
 			t.Errorf("%d handles take %d bytes, at most %d are allowed", len(ids)*4, took, most)
 		}
 		runtime.KeepAlive(n)
+	})
+}
+
+// The processes of a container whose cgroup is beside that of its sandbox are found there. Not all processes are read for it.
+func TestHandlesBesideTheSandbox(t *testing.T) {
+	cgroups, m := realCgroups(t)
+	base, sep := fmt.Sprintf("test-%d-kubepods", os.Getpid()), string(filepath.ListSeparator)
+	for _, path := range []string{base, base + sep + "podweb", base + sep + "podweb" + sep + appID, base + sep + "podweb" + sep + otherID} {
+		makeCgroup(t, m, path)
+	}
+	sleep := exec.CommandContext(t.Context(), "sleep", "3600")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sleep.Process.Kill(); _ = sleep.Wait() })
+	pid := sleep.Process.Pid
+	procs := filepath.Join(m.point, base, "podweb", appID, "cgroup.procs")
+	if err := os.WriteFile(procs, []byte(strconv.Itoa(pid)), 0o600); err != nil {
+		t.Skipf("moving a process: %v", err)
+	}
+	onNode(t, true, func(n *node) {
+		n.serves()
+		n.cgroups = cgroups
+		n.exit(99)
+		for _, p := range []int{101, 103} {
+			n.exit(p)
+		}
+		n.run(100, fakeProcess{100, "/" + base + "/podweb/" + sandboxID, [4]int{20, 21, 22, 23}})
+		n.find(Query{NetNS: 20}) // reads the processes
+		reads := 0
+		n.processes.read = func() *processes { reads++; return readProcesses(n.proc) }
+		n.run(pid, fakeProcess{200, "/" + base + "/podweb/" + appID, [4]int{20, 31, 32, 33}})
+		add := func(id string) (c v1alpha1.LookupContainer) {
+			c.ID, c.SandboxID = id, sandboxID
+			if ok, err := n.AddHandles(n.t.Context(), &c, time.Now()); err != nil || ok != (c.PID != 0) {
+				t.Errorf("%v, %v", ok, err)
+			}
+			return c
+		}
+		if c := add(appID); c.PID != pid || c.StartTime != 200 || c.CgroupID == 0 || c.MntNS != 31 || reads != 0 {
+			t.Errorf("%+v, with %d readings", c, reads)
+		}
+		if c := add(otherID); c.PID != 0 || reads == 0 { // its cgroup has no process
+			t.Errorf("%+v, with %d readings", c, reads)
+		}
+		n.run(pid, fakeProcess{200, "/" + base + "/podweb/" + otherID, [4]int{20, 31, 32, 33}}) // it has moved
+		if c := add(appID); c.PID != 0 {
+			t.Errorf("%+v", c)
+		}
 	})
 }

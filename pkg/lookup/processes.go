@@ -62,9 +62,13 @@ type processes struct {
 	denied bool
 }
 
+func newProcesses() *processes {
+	return &processes{byNamespace: make(map[namespace][]process), byContainer: make(map[string][]process)}
+}
+
 // readProcesses reads the processes in containers from a procfs.
 func readProcesses(proc string) *processes {
-	all := &processes{byNamespace: make(map[namespace][]process), byContainer: make(map[string][]process)}
+	all := newProcesses()
 	all.readHost(proc)
 	entries, _ := os.ReadDir(proc) // without processes, nothing is found
 	cgroups := make(map[string]*cgroup)
