@@ -6,9 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/apistatus"
 	"github.com/podconfigd/podconfigd/internal/await"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 )
@@ -39,6 +42,8 @@ type Options struct {
 	Runtime Runtime
 	Journal *journal.Journal
 	Lookup  Lookup
+	// Registerer registers the metrics; nil for none.
+	Registerer prometheus.Registerer
 }
 
 // Stream is the stream of containers. It is safe for concurrent use.
@@ -61,7 +66,13 @@ type Stream struct {
 
 // New returns a stream. Nobody gets anything before Run.
 func New(opts Options) *Stream {
-	return &Stream{opts: opts, wake: make(chan struct{}, 1), started: make(chan struct{})}
+	s := &Stream{opts: opts, wake: make(chan struct{}, 1), started: make(chan struct{})}
+	metric.In(opts.Registerer, "containers").GaugeFunc("subscribers", "Subscribers of the stream of containers.", func() float64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return float64(s.subscribers)
+	})
+	return s
 }
 
 // ErrNoRuntime is the error of Check without a container runtime. It has a status.

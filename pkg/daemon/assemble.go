@@ -97,7 +97,7 @@ func (d *Daemon) assembleLoop(registry *prometheus.Registry) {
 		d.runtime.orphans = d.loop.Orphans
 	}
 	serve.Lookup, serve.Owners = lookup.New(find), c.Owners
-	streamContainers := d.streamContainers(&serve)
+	streamContainers := d.streamContainers(&serve, registry)
 	d.parts = slices.Concat(d.required(serve.Lookup), d.state.parts())
 	if d.runtime != nil {
 		d.parts = append(d.parts, d.runtime.part())

@@ -92,11 +92,11 @@ func (r *runtime) connect(loop *syncloop.Options, find *lookup.Options, serve *s
 }
 
 // streamContainers makes the part that has the stream of containers; nothing without a runtime.
-func (d *Daemon) streamContainers(serve *server.Options) []part {
+func (d *Daemon) streamContainers(serve *server.Options, registry prometheus.Registerer) []part {
 	if d.runtime == nil {
 		return nil
 	}
-	d.containers = containers.New(containers.Options{Runtime: d.runtime.generator, Journal: d.journal, Lookup: serve.Lookup})
+	d.containers = containers.New(containers.Options{Runtime: d.runtime.generator, Journal: d.journal, Lookup: serve.Lookup, Registerer: registry})
 	serve.Containers = d.containers
 	return []part{{name: "containers", run: d.containers.Run}}
 }

@@ -1,7 +1,8 @@
 package rest
 
 import (
-	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 
 	"k8s.io/klog/v2"
@@ -38,7 +39,9 @@ func (a *API) containers(w http.ResponseWriter, r *http.Request, scope *view.Sco
 			respond.Failure(w, err)
 			return
 		}
-		respond.JSON(w, list)
+		if err := writeList(w, list); err != nil {
+			klog.FromContext(r.Context()).V(3).Info("Writing the containers failed", "err", err)
+		}
 	})(w, r)
 }
 
@@ -73,17 +76,30 @@ func writeContainers(w http.ResponseWriter, r *http.Request, cursor *containers.
 		if err != nil {
 			return err
 		}
-		if err := respond.Write(w, func(to []byte) ([]byte, error) {
-			for _, u := range updates {
-				line, err := json.Marshal(u)
-				if err != nil {
-					return nil, err
-				}
-				to = append(append(to, line...), '\n')
+		for _, u := range updates {
+			if err := respond.Line(w, u); err != nil {
+				return err
 			}
-			return to, nil
-		}); err != nil {
+		}
+	}
+}
+
+// writeList writes a list. A client that does not read holds one container in memory, whose labels can be large.
+func writeList(w http.ResponseWriter, list *v1alpha1.Containers) error {
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := fmt.Fprintf(w, `{"instance":%q,"revision":%d,"containers":[`, list.Instance, list.Revision); err != nil {
+		return err
+	}
+	for i := range list.Containers {
+		if i > 0 {
+			if _, err := io.WriteString(w, ","); err != nil {
+				return err
+			}
+		}
+		if err := respond.Line(w, &list.Containers[i]); err != nil {
 			return err
 		}
 	}
+	_, err := io.WriteString(w, "]}\n")
+	return err
 }

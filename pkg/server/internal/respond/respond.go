@@ -88,6 +88,14 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // maxBuffer is the maximum size of a buffer that is reused.
 const maxBuffer = 64 << 10
 
+// Line writes an object as JSON, with the end of the line.
+func Line(w io.Writer, v any) error {
+	return Write(w, func(to []byte) ([]byte, error) {
+		line, err := json.Marshal(v)
+		return append(append(to, line...), '\n'), err
+	})
+}
+
 // Write writes the bytes that encode appends. A client that does not read holds only these bytes in
 // memory, if encode releases the objects that it has encoded.
 func Write(w io.Writer, encode func(to []byte) ([]byte, error)) error {
