@@ -6,6 +6,8 @@
 // killed and started again, with and without a state directory. At the end, the client has
 // the same pods as /pods, with the pod IPs and container IDs of a real containerd.
 //
+// Another test is of agents that read logs, for a pod that lived two seconds.
+//
 // The configurations are in testdata. docs/how-to/clients.md has the same text.
 //
 // The module is separate because podconfigd must not get its dependencies. hack/clients.sh
