@@ -85,7 +85,9 @@ func (g *Generator) Follow(changed func(Found)) (present []Found, stop func()) {
 	for _, pod := range g.records.snapshot() {
 		rec := g.records.pods[pod.UID]
 		for i := range pod.Containers {
-			present = append(present, rec.container(rec.containers[pod.Containers[i].ID]))
+			if id := pod.Containers[i].ID; g.records.owner[id] == pod.UID { // otherwise another pod has the ID by now
+				present = append(present, rec.container(rec.containers[id]))
+			}
 		}
 	}
 	g.records.followers[&changed] = true

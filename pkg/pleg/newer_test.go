@@ -70,10 +70,13 @@ func TestANewerListWins(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, sandbox %t", name, sandbox), func(t *testing.T) {
 				g := New(Options{})
 				start := time.Now().Add(-time.Second)
+				first := follow(g)
 				for i, r := range test.reports {
 					if got := g.records.tell(r, start, sandbox); !slices.Equal(got, r.want) {
 						t.Errorf("report %d: emitted %v, want %v", i, got, r.want)
 					}
+					first.compare(t, g)
+					follow(g).compare(t, g)
 				}
 				found, known := g.FindContainer("c")
 				has := known && found.Ended.IsZero()

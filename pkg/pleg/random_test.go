@@ -61,9 +61,13 @@ func randomLives(t *testing.T, seed uint64) {
 		r.pause = 200 * time.Millisecond
 		r.mu.Unlock()
 	}
+	followers := []*follower{follow(r.Generator)}
 	final := make(map[string]State)
 	var alive []string
 	for i := range 200 {
+		if i%50 == 0 {
+			followers = append(followers, follow(r.Generator))
+		}
 		pass(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
 		if random.IntN(20) == 0 {
 			m.breakStream()
@@ -110,6 +114,9 @@ func randomLives(t *testing.T, seed uint64) {
 		t.Errorf("there are records of %d pods", len(r.records.pods))
 	}
 	r.stop()
+	for _, f := range followers {
+		f.compare(t, r.Generator)
+	}
 }
 
 // A container that ran only for a moment has exited when the runtime sends its start.
