@@ -181,11 +181,14 @@ func (r *recording) put(before, after *row, removed bool) {
 	id, uid := after.recorded.Container.ID, after.recorded.UID
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if before != nil { // it can be of another pod by now
+		was := before.recorded.UID
+		if delete(r.pods[was], id); len(r.pods[was]) == 0 {
+			delete(r.pods, was)
+		}
+	}
 	if removed {
 		delete(r.rows, id)
-		if delete(r.pods[uid], id); len(r.pods[uid]) == 0 {
-			delete(r.pods, uid)
-		}
 	} else {
 		r.rows[id] = after
 		if r.pods[uid] == nil {

@@ -22,8 +22,12 @@ type row struct {
 	container v1alpha1.PodContainer
 }
 
-// newRow returns the row of a container after another one of it, or nil. pod is nil if no source has it: then that of before stays.
+// newRow returns the row of a container after another one of it, or nil. pod is nil if no source has it: then that of before stays,
+// unless the container is of another pod by now.
 func newRow(recorded *pleg.Found, pod *journal.Pod, before *row) *row {
+	if before != nil && before.recorded.UID != recorded.UID {
+		before = nil
+	}
 	r := &row{recorded: *recorded, container: v1alpha1.PodContainer{LookupContainer: *lookup.Container(recorded)}}
 	switch {
 	case pod != nil:
@@ -78,7 +82,7 @@ func (r *row) withResources(resources *v1alpha1.ContainerResources) *row {
 // equal reports whether two rows show the same.
 func (r *row) equal(other *row) bool {
 	a, b := r.pod, other.pod
-	return reflect.DeepEqual(&r.container, &other.container) && a.Source == b.Source && a.File == b.File &&
+	return reflect.DeepEqual(&r.container, &other.container) && r.recorded.UID == other.recorded.UID && a.Source == b.Source && a.File == b.File &&
 		reflect.DeepEqual(a.Object, b.Object) && reflect.DeepEqual(a.Owners, b.Owners)
 }
 

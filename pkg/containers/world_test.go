@@ -126,9 +126,17 @@ func (w *world) set(text string) {
 	if before, known := w.present[f.Container.ID]; known {
 		f.Container.CreatedAt, f.Started = before.Container.CreatedAt, before.Started
 	}
-	w.present[f.Container.ID] = f
+	w.mu.Unlock()
 	if state == "removed" {
 		f.Container.State, f.Ended = pleg.StateExited, time.Now()
+	}
+	w.found(f)
+}
+
+// found reports a change of a container.
+func (w *world) found(f pleg.Found) {
+	w.mu.Lock()
+	if w.present[f.Container.ID] = f; !f.Ended.IsZero() {
 		delete(w.present, f.Container.ID)
 	}
 	if w.follower != nil {
