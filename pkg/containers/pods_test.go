@@ -2,6 +2,7 @@ package containers
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
@@ -32,5 +33,26 @@ func TestAContainerOfAnotherPod(t *testing.T) {
 		if n := len(w.stream.recording.pods); n > 0 {
 			t.Errorf("it still has the containers of %d pods", n)
 		}
+	})
+}
+
+// The containers of a pod that ended keep its source, labels and owners, also those of which a subscriber hears only then.
+func TestContainersOfAPodThatEnded(t *testing.T) {
+	inWorld(t, func(w *world) {
+		all := WatchOptions{Labels: true, Owners: true}
+		s := w.watch(nil, all)
+		s.expect("BOOKMARK complete")
+		w.deliver(config.ADD, "file", pod("web=1"))
+		w.set("web/app running")
+		s.expect("ADD file web/app running image=1 of web")
+		w.deliver(config.REMOVE, "file", pod("web=1"))
+		s.expect("")
+		w.set("web/app exited")
+		s.expect("UPDATE file web/app exited image=1 of web")
+		w.stream.Restart()
+		synctest.Wait()
+		s.expect("BOOKMARK reset: the access rules changed; ADD file web/app exited image=1 of web; BOOKMARK complete")
+		w.set("web/app removed")
+		s.expect("REMOVE file web/app exited image=1 of web")
 	})
 }

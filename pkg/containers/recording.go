@@ -155,7 +155,7 @@ func (r *recording) announce() {
 // found applies a change of a container in the runtime.
 func (r *recording) found(f *pleg.Found) {
 	before := r.row(f.Container.ID)
-	after := newRow(f, r.opts.Lookup.PodOf(f), before)
+	after := newRow(r.opts.Lookup, f, before)
 	removed := !f.Ended.IsZero()
 	if removed && before == nil {
 		return
@@ -278,7 +278,7 @@ func (r *recording) podChanged(uid types.UID) {
 	}
 	r.mu.Unlock()
 	for _, before := range rows {
-		after := newRow(&before.recorded, r.opts.Lookup.PodOf(&before.recorded), before)
+		after := newRow(r.opts.Lookup, &before.recorded, before)
 		r.put(before, after.withResources(r.opts.Lookup.ResourcesOf(after.pod, after.container.Name)), false)
 	}
 }

@@ -22,18 +22,18 @@ type row struct {
 	container v1alpha1.PodContainer
 }
 
-// newRow returns the row of a container after another one of it, or nil. pod is nil if no source has it: then that of before stays,
-// unless the container is of another pod by now.
-func newRow(recorded *pleg.Found, pod *journal.Pod, before *row) *row {
+// newRow returns the row of a container after another one of it, or nil. If no source has the pod any more, that of before stays, which
+// has more fields. Nothing of before stays if the container is of another pod by now.
+func newRow(find Lookup, recorded *pleg.Found, before *row) *row {
 	if before != nil && before.recorded.UID != recorded.UID {
 		before = nil
 	}
 	r := &row{recorded: *recorded, container: v1alpha1.PodContainer{LookupContainer: *lookup.Container(recorded)}}
-	switch {
+	switch pod, ended := find.PodOf(recorded); {
+	case before != nil && before.pod.Source != "" && (pod == nil || ended):
+		r.pod = before.pod
 	case pod != nil:
 		r.pod = identity(pod)
-	case before != nil:
-		r.pod = before.pod
 	default:
 		r.pod = journal.NewPod("", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: recorded.Namespace, Name: recorded.Name, UID: recorded.UID}})
 	}

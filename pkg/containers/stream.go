@@ -31,7 +31,7 @@ type Runtime interface {
 
 // Lookup has what else is known of containers. A lookup.Lookup implements it.
 type Lookup interface {
-	PodOf(recorded *pleg.Found) *journal.Pod
+	PodOf(recorded *pleg.Found) (pod *journal.Pod, ended bool)
 	ResourcesOf(pod *journal.Pod, container string) *v1alpha1.ContainerResources
 	AddHandles(ctx context.Context, c *v1alpha1.LookupContainer, since time.Time) (bool, error)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
+	"github.com/podconfigd/podconfigd/pkg/lookup"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type world struct {
 	t       *testing.T
 	journal *journal.Journal
+	find    *lookup.Lookup
 	stream  *Stream
 	gate    *view.Gate
 
@@ -55,6 +57,8 @@ func inWorld(t *testing.T, test func(w *world)) {
 			t: t, journal: journal.New(journal.Options{Sources: []string{"api", "file"}}), present: make(map[string]pleg.Found),
 			pids: make(map[string]int), devices: make(map[string]*v1alpha1.ContainerResources),
 		}
+		w.journal.SetOwners(ownersOf)
+		w.find = lookup.New(lookup.Options{Journal: w.journal, Owners: ownersOf, Retention: 24 * time.Hour, MaxEnded: 1000})
 		w.gate = view.NewGate(w.journal, nil)
 		w.stream = New(Options{Runtime: w, Journal: w.journal, Lookup: w})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -75,6 +79,11 @@ func inWorld(t *testing.T, test func(w *world)) {
 	})
 }
 
+// ownersOf returns the Deployment of a pod, which has its name.
+func ownersOf(pod *journal.Pod) []v1alpha1.Owner {
+	return []v1alpha1.Owner{{Kind: "Deployment", Name: pod.Object.Name}}
+}
+
 func (w *world) Follow(changed func(pleg.Found)) ([]pleg.Found, func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +101,7 @@ func (w *world) Behind(time.Time) error {
 	return w.behind
 }
 
-func (w *world) PodOf(recorded *pleg.Found) *journal.Pod { return w.journal.ByUID(recorded.UID) }
+func (w *world) PodOf(recorded *pleg.Found) (*journal.Pod, bool) { return w.find.PodOf(recorded) }
 
 func (w *world) ResourcesOf(_ *journal.Pod, container string) *v1alpha1.ContainerResources {
 	w.mu.Lock()

@@ -8,14 +8,20 @@ import (
 )
 
 // PodOf returns the pod of a container of the runtime; nil if no source has it. It is the one that an answer without access rules has.
-func (l *Lookup) PodOf(recorded *pleg.Found) *journal.Pod {
+// If it ended, it has only the fields of such an answer.
+func (l *Lookup) PodOf(recorded *pleg.Found) (pod *journal.Pod, ended bool) {
 	l.pods.mu.Lock()
 	defer l.pods.mu.Unlock()
 	l.pods.syncLocked()
-	for _, v := range l.pods.ofUID(recorded.UID, recorded.Namespace+"/"+recorded.Name) {
-		return v.Pod
+	versions := l.pods.ofUID(recorded.UID, recorded.Namespace+"/"+recorded.Name)
+	if len(versions) == 0 {
+		return nil, false
 	}
-	return nil
+	v := versions[0]
+	if v.ended != nil && l.owners != nil {
+		v.Owners = l.owners(v.Pod) // the version is new
+	}
+	return v.Pod, v.ended != nil
 }
 
 // ResourcesOf returns what the kubelet assigned to a container of a pod; nil for nothing.
