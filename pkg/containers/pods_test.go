@@ -1,6 +1,8 @@
 package containers
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
+	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
 // A runtime can have an ID for another container than before. It has nothing of the pod before, which changes it no more.
@@ -54,5 +57,38 @@ func TestContainersOfAPodThatEnded(t *testing.T) {
 		s.expect("BOOKMARK reset: the access rules changed; ADD file web/app exited image=1 of web; BOOKMARK complete")
 		w.set("web/app removed")
 		s.expect("REMOVE file web/app exited image=1 of web")
+	})
+}
+
+// Everybody who may create pods can give them long labels, and change them again and again.
+func TestLongLabelsOfContainers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const changes, size = 200, 1 << 20
+		w.set("web/app created")
+		s := w.watch(nil, WatchOptions{})
+		s.expect("ADD - web/app created; BOOKMARK complete")
+		first, lines := s.since(), w.watch(nil, WatchOptions{Labels: true})
+		lines.read()
+		var near WatchOptions
+		for i := range changes {
+			w.deliver(config.ADD, "api", pod("web", podtest.Label("long", fmt.Sprint(i, strings.Repeat("x", size)))))
+			if n := len(lines.read()); n != 1 {
+				t.Fatalf("change %d: %d lines", i, n)
+			}
+			if i == changes-10 {
+				near = lines.since()
+			}
+		}
+		if n := len(w.stream.recording.changes); n*size > 2*maxBytes {
+			t.Errorf("%d changes are kept", n)
+		}
+		resumed := w.watch(nil, near)
+		resumed.held["web-app"] = ""
+		if n := len(resumed.read()); n != 9 {
+			t.Errorf("%d lines", n)
+		}
+		if got := w.watch(nil, first).read(); len(got) != 3 || !strings.HasPrefix(got[0], "BOOKMARK reset: the changes after revision") {
+			t.Errorf("%.200q", got)
+		}
 	})
 }

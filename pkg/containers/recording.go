@@ -41,9 +41,10 @@ type recording struct {
 	// rows has the containers by ID, and pods the IDs of the containers of each pod.
 	rows map[string]*row
 	pods map[types.UID]map[string]bool
-	// changes are the newest ones. The revision of the last one is revision.
+	// changes are the newest ones. The revision of the last one is revision. bytes is the size of their rows.
 	changes  []change
 	revision int64
+	bytes    int
 	// begun is true if changes have revisions, and synced if the rows are all containers of the runtime.
 	begun, synced bool
 	// ended is why the recording has ended; empty before.
@@ -123,7 +124,7 @@ func (r *recording) apply() bool {
 func (r *recording) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun, r.changes = true, nil
+	r.begun = true
 }
 
 // sync reports whether the runtime has been listed.
@@ -202,10 +203,21 @@ func (r *recording) put(before, after *row, removed bool) {
 	}
 	r.revision++
 	r.changes = append(r.changes, change{time.Now(), before, after, removed})
-	if n := len(r.changes) - maxChanges; n >= maxChanges {
-		r.changes = slices.Clone(r.changes[n:])
+	r.bytes += after.size()
+	if len(r.changes) >= 2*maxChanges || r.bytes > 2*maxBytes {
+		r.trim()
 	}
 	r.announce()
+}
+
+// trim removes the oldest changes beyond the limits. The caller has locked mu.
+func (r *recording) trim() {
+	n := 0
+	for n < len(r.changes)-maxChanges || r.bytes > maxBytes {
+		r.bytes -= r.changes[n].after.size()
+		n++
+	}
+	r.changes = slices.Clone(r.changes[n:])
 }
 
 // after returns the changes after a revision, at most most. It reports false if some have left the ring.

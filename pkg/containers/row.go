@@ -86,6 +86,17 @@ func (r *row) equal(other *row) bool {
 		reflect.DeepEqual(a.Object, b.Object) && reflect.DeepEqual(a.Owners, b.Owners)
 }
 
+// size returns the size of what the row has of its pod, in bytes.
+func (r *row) size() int {
+	n := r.pod.Size()
+	for i := range r.pod.Owners {
+		for key, value := range r.pod.Owners[i].Labels {
+			n += len(key) + len(value)
+		}
+	}
+	return n
+}
+
 // runs reports whether the container has a process.
 func (r *row) runs() bool {
 	return r.recorded.Ended.IsZero() && r.recorded.Container.State == pleg.StateRunning

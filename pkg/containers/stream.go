@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// maxChanges is the number of changes in the ring.
+	// maxChanges is the number of changes in the ring. Everybody who may create pods can give them long labels, so the ring has fewer
+	// changes if the sizes of their rows are more than maxBytes.
 	maxChanges = 4096
+	maxBytes   = 16 << 20
 	// linger is how long changes are recorded after the last subscriber has left.
 	linger = 5 * time.Minute
 )
