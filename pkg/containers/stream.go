@@ -189,7 +189,6 @@ func (s *Stream) record(ctx context.Context) {
 	for i := range present {
 		r.found(&present[i])
 	}
-	r.listed()
 	r.readMissing(ctx)
 	r.apply()
 	r.begin()
@@ -198,6 +197,7 @@ func (s *Stream) record(ctx context.Context) {
 	s.recording = r
 	close(s.started)
 	s.mu.Unlock()
+	r.listed() // before this, Listed did nothing
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -47,6 +47,8 @@ type world struct {
 	pids    map[string]int
 	devices map[string]*v1alpha1.ContainerResources
 	reads   int
+	// slow is how long a reading of handles takes.
+	slow time.Duration
 }
 
 func inWorld(t *testing.T, test func(w *world)) {
@@ -110,6 +112,9 @@ func (w *world) ResourcesOf(_ *journal.Pod, container string) *v1alpha1.Containe
 }
 
 func (w *world) AddHandles(_ context.Context, c *v1alpha1.LookupContainer, _ time.Time) (bool, error) {
+	if w.slow > 0 {
+		<-time.After(w.slow)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reads++

@@ -1,0 +1,24 @@
+package containers
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+)
+
+// While the first handles are read, the kubelet lists the devices.
+func TestDevicesAtTheStartOfARecording(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.slow = time.Second
+		w.pids["web-app"] = 7
+		w.set("web/app running")
+		s := w.watch(nil, WatchOptions{})
+		synctest.Wait()
+		w.devices["app"] = &v1alpha1.ContainerResources{Devices: []v1alpha1.Devices{{Resource: "gpu", IDs: []string{"0"}}}}
+		w.stream.Listed()
+		<-time.After(time.Minute)
+		s.expect("ADD - web/app running 7 [{gpu [0] []}]; BOOKMARK complete")
+	})
+}
