@@ -212,11 +212,14 @@ var errUnlisted = errors.New("listing the containers: the container runtime has 
 
 // List returns the present containers. It waits some time for the first list of the runtime. The error is that of Next.
 func (s *Stream) List(ctx context.Context, scope *view.Scope, opts WatchOptions) (*v1alpha1.Containers, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errUnlisted)
-	defer cancel()
 	opts.Since = nil
 	cursor := s.Watch(scope, opts)
 	defer cursor.Close()
+	if err := cursor.start(ctx); err != nil { // to read the first handles can take longer
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errUnlisted)
+	defer cancel()
 	list := &v1alpha1.Containers{Containers: []v1alpha1.PodContainer{}}
 	for {
 		updates, err := cursor.Next(ctx)

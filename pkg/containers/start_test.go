@@ -22,3 +22,15 @@ func TestDevicesAtTheStartOfARecording(t *testing.T) {
 		s.expect("ADD - web/app running 7 [{gpu [0] []}]; BOOKMARK complete")
 	})
 }
+
+// To read the processes can take longer than a list waits for the runtime.
+func TestListDuringALongReading(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.slow = time.Minute
+		w.pids["web-app"] = 7
+		w.set("web/app running")
+		if list, err := w.stream.List(w.t.Context(), nil, WatchOptions{}); err != nil || len(list.Containers) != 1 || list.Containers[0].PID != 7 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
