@@ -56,8 +56,9 @@ type recording struct {
 // missing is a container without handles.
 type missing struct {
 	sandbox string
-	// tries is how often its handles were read.
+	// tries is how often its handles were read, and due when they are read next.
 	tries int
+	due   time.Time
 }
 
 // change is a change of a container. before is nil for a new one.
@@ -325,23 +326,24 @@ func (r *recording) readHandles(ctx context.Context) {
 	}
 }
 
-// readMissing reads the handles that are missing once. It reports whether some may be missing still.
-func (r *recording) readMissing(ctx context.Context) (again bool) {
+// readMissing reads the handles that are due. It reports whether some are due later.
+func (r *recording) readMissing(ctx context.Context) (later bool) {
+	since := time.Now()
 	r.inputMu.Lock()
 	var ids []*v1alpha1.LookupContainer
 	for id, m := range r.missing {
-		if m.tries < handlesTries {
-			m.tries++
+		if m.tries < handlesTries && !since.Before(m.due) {
+			m.tries, m.due = m.tries+1, since.Add(handlesPause)
 			r.missing[id] = m
 			ids = append(ids, &v1alpha1.LookupContainer{ID: id, SandboxID: m.sandbox})
 		}
+		later = later || m.tries < handlesTries
 	}
 	r.inputMu.Unlock()
-	since := time.Now()
 	for _, c := range ids {
 		if ok, err := r.opts.Lookup.AddHandles(ctx, c, since); ok && err == nil {
 			r.push(input{handles: c})
 		}
 	}
-	return len(ids) > 0
+	return later
 }

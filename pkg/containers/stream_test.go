@@ -214,20 +214,6 @@ func TestUnlistedRuntime(t *testing.T) {
 	})
 }
 
-// The processes of a container can be out of sight. They are not looked for again and again.
-func TestHandlesOutOfSight(t *testing.T) {
-	inWorld(t, func(w *world) {
-		s := w.watch(nil, WatchOptions{})
-		s.expect("BOOKMARK complete")
-		w.set("a/x running")
-		<-time.After(time.Hour)
-		s.expect("ADD - a/x running")
-		if w.reads != handlesTries {
-			t.Errorf("%d readings, want %d", w.reads, handlesTries)
-		}
-	})
-}
-
 // What subscribers hold is what there is, whenever they come and go.
 func TestRandomContainers(t *testing.T) {
 	inWorld(t, func(w *world) {
