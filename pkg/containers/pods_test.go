@@ -7,8 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
@@ -89,6 +93,26 @@ func TestLongLabelsOfContainers(t *testing.T) {
 		}
 		if got := w.watch(nil, first).read(); len(got) != 3 || !strings.HasPrefix(got[0], "BOOKMARK reset: the changes after revision") {
 			t.Errorf("%.200q", got)
+		}
+	})
+}
+
+// With the mirror pod alone, a container has the UID of the static pod, which the runtime has. It is selected by this UID.
+func TestContainersOfAMirrorPod(t *testing.T) {
+	inWorld(t, func(w *world) {
+		mirror := pod("web", podtest.UID("mirror"))
+		mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "web"}
+		w.deliver(config.ADD, "api", mirror)
+		w.set("web/app created")
+		of := func(uid string) string {
+			list, err := w.stream.List(w.t.Context(), nil, WatchOptions{Selector: view.Selector{Fields: fields.OneTermEqualSelector("metadata.uid", uid)}})
+			if err != nil || len(list.Containers) == 0 {
+				return fmt.Sprint(err)
+			}
+			return list.Containers[0].Pod.UID
+		}
+		if with, without := of("web"), of("mirror"); with != "web" || without != "<nil>" {
+			t.Errorf("%s, %s", with, without)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/access"
@@ -33,7 +34,7 @@ func newRow(find Lookup, recorded *pleg.Found, before *row) *row {
 	case before != nil && before.pod.Source != "" && (pod == nil || ended):
 		r.pod = before.pod
 	case pod != nil:
-		r.pod = identity(pod)
+		r.pod = identity(pod, recorded.UID)
 	default:
 		r.pod = journal.NewPod("", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: recorded.Namespace, Name: recorded.Name, UID: recorded.UID}})
 	}
@@ -44,11 +45,12 @@ func newRow(find Lookup, recorded *pleg.Found, before *row) *row {
 	return r
 }
 
-// identity returns a pod with only the fields that rows need: the ring must not hold whole pods.
-func identity(pod *journal.Pod) *journal.Pod {
+// identity returns a pod with only the fields that rows need: the ring must not hold whole pods. The UID is that in the runtime: of a mirror
+// pod, that of its static pod.
+func identity(pod *journal.Pod, uid types.UID) *journal.Pod {
 	o := pod.Object
 	object := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Labels: o.Labels, OwnerReferences: o.OwnerReferences,
+		Namespace: o.Namespace, Name: o.Name, UID: uid, Labels: o.Labels, OwnerReferences: o.OwnerReferences,
 	}}
 	if static, mirror := o.Annotations[v1.MirrorPodAnnotationKey]; mirror {
 		object.Annotations = map[string]string{v1.MirrorPodAnnotationKey: static}
@@ -112,7 +114,7 @@ func (r *row) seen(opts *WatchOptions, grant *access.Grant, see func(*journal.Po
 		return nil
 	}
 	c := r.container
-	c.Pod = v1alpha1.ContainerPod{Namespace: pod.Object.Namespace, Name: pod.Object.Name, UID: string(r.recorded.UID), Source: pod.Source}
+	c.Pod = v1alpha1.ContainerPod{Namespace: pod.Object.Namespace, Name: pod.Object.Name, UID: string(pod.Object.UID), Source: pod.Source}
 	if opts.Labels {
 		c.Pod.Labels = pod.Object.Labels
 	}
