@@ -54,6 +54,8 @@ func TestAttributesOf(t *testing.T) {
 		{"POST", "/podconfigd.v1alpha1.PodConfig/History", "get", "proxy"},
 		{"POST", "/podconfigd.v1alpha1.PodConfig/Lookup", "get", "proxy"},
 		{"POST", "/podconfigd.v1alpha1.PodConfig/LookupStream", "get", "proxy"},
+		{"POST", "/podconfigd.v1alpha1.PodConfig/WatchContainers", "get", "proxy"},
+		{"POST", "/podconfigd.v1alpha1.PodConfig/ListContainers", "get", "proxy"},
 		{"POST", "/podconfigd.v1alpha1.PodConfig/Resync", "create", "proxy"},
 		{"POST", "/podconfigd.v1alpha1.PodConfig/Release", "create", "proxy"},
 		{"POST", "/podconfigd.v1alpha1.PodConfig/New", "create", "proxy"},

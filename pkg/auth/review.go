@@ -241,6 +241,8 @@ var rules = []rule{
 	{"/podconfigd.v1alpha1.PodConfig/History", "get", ofProxy},
 	{"/podconfigd.v1alpha1.PodConfig/Lookup", "get", ofProxy},
 	{"/podconfigd.v1alpha1.PodConfig/LookupStream", "get", ofProxy},
+	{"/podconfigd.v1alpha1.PodConfig/WatchContainers", "get", ofProxy},
+	{"/podconfigd.v1alpha1.PodConfig/ListContainers", "get", ofProxy},
 	{"/v1alpha1.Pods/WatchPods", "get", ofPods},
 	{"/v1alpha1.Pods/ListPods", "get", ofPods},
 	{"/v1alpha1.Pods/GetPod", "get", ofPods},

@@ -29,6 +29,7 @@ var callsWithOneRequest = []string{
 	podsv1alpha1.Pods_ListPods_FullMethodName, podsv1alpha1.Pods_GetPod_FullMethodName, podsv1alpha1.Pods_WatchPods_FullMethodName,
 	podconfigd.PodConfig_List_FullMethodName, podconfigd.PodConfig_Status_FullMethodName, podconfigd.PodConfig_History_FullMethodName,
 	podconfigd.PodConfig_Lookup_FullMethodName, podconfigd.PodConfig_Watch_FullMethodName,
+	podconfigd.PodConfig_WatchContainers_FullMethodName, podconfigd.PodConfig_ListContainers_FullMethodName,
 	podconfigd.PodConfig_Resync_FullMethodName, podconfigd.PodConfig_Release_FullMethodName,
 	healthpb.Health_Check_FullMethodName, healthpb.Health_Watch_FullMethodName, healthpb.Health_List_FullMethodName,
 }

@@ -47,6 +47,7 @@ var numericFields = []string{
 	"LookupRequest.netns", "LookupRequest.mntns", "LookupRequest.pidns", "LookupRequest.cgroupns", "Duration.seconds", "Duration.nanos",
 	"LookupStreamRequest.id", // any number
 	"ReleaseRequest.removes",
+	"WatchContainersRequest.since", // as in WatchRequest
 }
 
 func TestNumbersOfRequests(t *testing.T) {

@@ -252,6 +252,14 @@ func TestAClientThatSeesNothingTakesNoPlace(t *testing.T) {
 			}
 			return err
 		},
+		"ListContainers": func(ctx context.Context) error { _, err := api.ListContainers(ctx, nil); return err },
+		"WatchContainers": func(ctx context.Context) error {
+			stream, err := api.WatchContainers(ctx, nil)
+			if err == nil {
+				_, err = stream.Recv()
+			}
+			return err
+		},
 		"LookupStream": func(ctx context.Context) error {
 			stream, err := api.LookupStream(ctx)
 			if err == nil {

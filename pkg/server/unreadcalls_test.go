@@ -69,6 +69,7 @@ func callAddresses(t *testing.T, limits conn.Limits) map[string]*callAddress {
 		posting(o)
 		large(o)
 		o.Lookup = lookup.New(lookup.Options{Journal: o.Journal})
+		streamContainers(t, o)
 	}
 	local, address := serveLocal(t, limits, answering)
 	local.add("a", 1)

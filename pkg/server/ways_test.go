@@ -44,9 +44,12 @@ var wholePods = map[string][]string{
 	"podconfigd.v1alpha1.PodConfig/History":      {"ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE"},
 	"podconfigd.v1alpha1.PodConfig/Lookup":       {""},
 	"podconfigd.v1alpha1.PodConfig/LookupStream": {""},
-	"v1alpha1.Pods/ListPods":                     {""},
-	"v1alpha1.Pods/GetPod":                       {""},
-	"v1alpha1.Pods/WatchPods":                    {"ADDED", "MODIFIED", "DELETED"},
+	// These have texts of pods, but no pods.
+	"podconfigd.v1alpha1.PodConfig/WatchContainers": {},
+	"podconfigd.v1alpha1.PodConfig/ListContainers":  {},
+	"v1alpha1.Pods/ListPods":                        {""},
+	"v1alpha1.Pods/GetPod":                          {""},
+	"v1alpha1.Pods/WatchPods":                       {"ADDED", "MODIFIED", "DELETED"},
 }
 
 // allowedOf are the fields that a view shows: those of pkg/access/testdata.
@@ -124,6 +127,10 @@ func (s *sightings) complete(t *testing.T) {
 var journeyCalls = map[string]func(context.Context, *grpc.ClientConn) (func() (proto.Message, error), error){
 	"podconfigd.v1alpha1.PodConfig/Watch": func(ctx context.Context, c *grpc.ClientConn) (func() (proto.Message, error), error) {
 		s, err := podconfigd.NewPodConfigClient(c).Watch(ctx, &podconfigd.WatchRequest{Ops: allOperations()})
+		return func() (proto.Message, error) { return s.Recv() }, err
+	},
+	"podconfigd.v1alpha1.PodConfig/WatchContainers": func(ctx context.Context, c *grpc.ClientConn) (func() (proto.Message, error), error) {
+		s, err := podconfigd.NewPodConfigClient(c).WatchContainers(ctx, &podconfigd.WatchContainersRequest{Labels: true})
 		return func() (proto.Message, error) { return s.Recv() }, err
 	},
 	"v1alpha1.Pods/WatchPods": func(ctx context.Context, c *grpc.ClientConn) (func() (proto.Message, error), error) {

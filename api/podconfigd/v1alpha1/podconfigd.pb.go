@@ -2480,6 +2480,481 @@ func (x *LookupError) GetMessage() string {
 	return ""
 }
 
+// WatchContainersRequest configures a stream of containers.
+type WatchContainersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// selector selects containers by their pods. The fields of its field_selector are
+	// metadata.name, metadata.namespace and metadata.uid. no_mirror_pods is not supported. A
+	// container whose pod starts to match is sent as ADD. One whose pod no longer matches is
+	// sent as REMOVE.
+	Selector *PodSelector `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
+	// labels and owners request those of the pods. owners requires --owners of the daemon.
+	Labels bool `protobuf:"varint,2,opt,name=labels,proto3" json:"labels,omitempty"`
+	Owners bool `protobuf:"varint,3,opt,name=owners,proto3" json:"owners,omitempty"`
+	// instance is the instance of the revision in since. It is optional.
+	Instance string `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`
+	// since resumes the stream after this revision. If it is not set, the stream starts with
+	// the present containers.
+	Since         *int64 `protobuf:"varint,5,opt,name=since,proto3,oneof" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchContainersRequest) Reset() {
+	*x = WatchContainersRequest{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchContainersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchContainersRequest) ProtoMessage() {}
+
+func (x *WatchContainersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchContainersRequest.ProtoReflect.Descriptor instead.
+func (*WatchContainersRequest) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *WatchContainersRequest) GetSelector() *PodSelector {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *WatchContainersRequest) GetLabels() bool {
+	if x != nil {
+		return x.Labels
+	}
+	return false
+}
+
+func (x *WatchContainersRequest) GetOwners() bool {
+	if x != nil {
+		return x.Owners
+	}
+	return false
+}
+
+func (x *WatchContainersRequest) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *WatchContainersRequest) GetSince() int64 {
+	if x != nil && x.Since != nil {
+		return *x.Since
+	}
+	return 0
+}
+
+// WatchContainersResponse is a change of a container.
+type WatchContainersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// instance identifies the revisions. It is not that of Watch. A new one begins when the
+	// daemon starts, when the access rules change, and some minutes after the last subscriber
+	// has left.
+	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	// revision is where the stream can be resumed. It is 0 before the first BOOKMARK, and with
+	// reset.
+	Revision int64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// time is when the change was recorded. It is not set before the first BOOKMARK, and in a
+	// BOOKMARK.
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// op is ADD, UPDATE, REMOVE or BOOKMARK. REMOVE means that the runtime has removed the
+	// container, or that it is no longer selected.
+	Op Operation `protobuf:"varint,4,opt,name=op,proto3,enum=podconfigd.v1alpha1.Operation" json:"op,omitempty"`
+	// container is the container, in a REMOVE as it was at last. A BOOKMARK has none.
+	Container *PodContainer `protobuf:"bytes,5,opt,name=container,proto3" json:"container,omitempty"`
+	// initial_sync_complete is true in the BOOKMARK after the present containers.
+	InitialSyncComplete bool `protobuf:"varint,6,opt,name=initial_sync_complete,json=initialSyncComplete,proto3" json:"initial_sync_complete,omitempty"`
+	// reset is true if the subscriber must forget every container. The present containers
+	// follow. message gives the reason.
+	Reset_        bool   `protobuf:"varint,7,opt,name=reset,proto3" json:"reset,omitempty"`
+	Message       string `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchContainersResponse) Reset() {
+	*x = WatchContainersResponse{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchContainersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchContainersResponse) ProtoMessage() {}
+
+func (x *WatchContainersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchContainersResponse.ProtoReflect.Descriptor instead.
+func (*WatchContainersResponse) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *WatchContainersResponse) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *WatchContainersResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *WatchContainersResponse) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *WatchContainersResponse) GetOp() Operation {
+	if x != nil {
+		return x.Op
+	}
+	return Operation_OPERATION_UNSPECIFIED
+}
+
+func (x *WatchContainersResponse) GetContainer() *PodContainer {
+	if x != nil {
+		return x.Container
+	}
+	return nil
+}
+
+func (x *WatchContainersResponse) GetInitialSyncComplete() bool {
+	if x != nil {
+		return x.InitialSyncComplete
+	}
+	return false
+}
+
+func (x *WatchContainersResponse) GetReset_() bool {
+	if x != nil {
+		return x.Reset_
+	}
+	return false
+}
+
+func (x *WatchContainersResponse) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// PodContainer is a container or sandbox with its pod.
+type PodContainer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// container is the container. Its handles, which are its process, its cgroup and its
+	// namespaces, come with the start of the process or in an UPDATE after it, and stay when
+	// the process has ended.
+	Container *LookupContainer `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
+	Pod       *ContainerPod    `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	// resources are what the kubelet assigned to the container, as far as it is known.
+	Resources     *ContainerResources `protobuf:"bytes,3,opt,name=resources,proto3" json:"resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodContainer) Reset() {
+	*x = PodContainer{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodContainer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodContainer) ProtoMessage() {}
+
+func (x *PodContainer) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodContainer.ProtoReflect.Descriptor instead.
+func (*PodContainer) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *PodContainer) GetContainer() *LookupContainer {
+	if x != nil {
+		return x.Container
+	}
+	return nil
+}
+
+func (x *PodContainer) GetPod() *ContainerPod {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+func (x *PodContainer) GetResources() *ContainerResources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+// ContainerPod is the pod of a container.
+type ContainerPod struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Namespace string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Uid       string                 `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
+	// source is the source of the pod. It is empty as long as no source has the pod.
+	Source string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	// labels and owners are set if they are requested. owners are as in LookupPod.
+	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Owners        []*Owner          `protobuf:"bytes,6,rep,name=owners,proto3" json:"owners,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerPod) Reset() {
+	*x = ContainerPod{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerPod) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerPod) ProtoMessage() {}
+
+func (x *ContainerPod) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerPod.ProtoReflect.Descriptor instead.
+func (*ContainerPod) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ContainerPod) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ContainerPod) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ContainerPod) GetUid() string {
+	if x != nil {
+		return x.Uid
+	}
+	return ""
+}
+
+func (x *ContainerPod) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ContainerPod) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ContainerPod) GetOwners() []*Owner {
+	if x != nil {
+		return x.Owners
+	}
+	return nil
+}
+
+// ListContainersRequest selects the containers of a list.
+type ListContainersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// selector, labels and owners are those of WatchContainersRequest.
+	Selector      *PodSelector `protobuf:"bytes,1,opt,name=selector,proto3" json:"selector,omitempty"`
+	Labels        bool         `protobuf:"varint,2,opt,name=labels,proto3" json:"labels,omitempty"`
+	Owners        bool         `protobuf:"varint,3,opt,name=owners,proto3" json:"owners,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListContainersRequest) Reset() {
+	*x = ListContainersRequest{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListContainersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListContainersRequest) ProtoMessage() {}
+
+func (x *ListContainersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListContainersRequest.ProtoReflect.Descriptor instead.
+func (*ListContainersRequest) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ListContainersRequest) GetSelector() *PodSelector {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *ListContainersRequest) GetLabels() bool {
+	if x != nil {
+		return x.Labels
+	}
+	return false
+}
+
+func (x *ListContainersRequest) GetOwners() bool {
+	if x != nil {
+		return x.Owners
+	}
+	return false
+}
+
+// ListContainersResponse has the present containers, ordered by pod and then by creation.
+type ListContainersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// instance and revision are those of WatchContainers.
+	Instance      string          `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
+	Revision      int64           `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Containers    []*PodContainer `protobuf:"bytes,3,rep,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListContainersResponse) Reset() {
+	*x = ListContainersResponse{}
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListContainersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListContainersResponse) ProtoMessage() {}
+
+func (x *ListContainersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListContainersResponse.ProtoReflect.Descriptor instead.
+func (*ListContainersResponse) Descriptor() ([]byte, []int) {
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListContainersResponse) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *ListContainersResponse) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ListContainersResponse) GetContainers() []*PodContainer {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
 // HistoryRequest selects changes.
 type HistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2511,7 +2986,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2998,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +3011,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{24}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HistoryRequest) GetSince() *timestamppb.Timestamp {
@@ -2614,7 +3089,7 @@ type HistoryResponse struct {
 
 func (x *HistoryResponse) Reset() {
 	*x = HistoryResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2626,7 +3101,7 @@ func (x *HistoryResponse) String() string {
 func (*HistoryResponse) ProtoMessage() {}
 
 func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[25]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2639,7 +3114,7 @@ func (x *HistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryResponse.ProtoReflect.Descriptor instead.
 func (*HistoryResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{25}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *HistoryResponse) GetRecords() []*HistoryRecord {
@@ -2693,7 +3168,7 @@ type HistoryRecord struct {
 
 func (x *HistoryRecord) Reset() {
 	*x = HistoryRecord{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +3180,7 @@ func (x *HistoryRecord) String() string {
 func (*HistoryRecord) ProtoMessage() {}
 
 func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[26]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +3193,7 @@ func (x *HistoryRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRecord.ProtoReflect.Descriptor instead.
 func (*HistoryRecord) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{26}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HistoryRecord) GetTime() *timestamppb.Timestamp {
@@ -2833,7 +3308,7 @@ type HistoryFile struct {
 
 func (x *HistoryFile) Reset() {
 	*x = HistoryFile{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +3320,7 @@ func (x *HistoryFile) String() string {
 func (*HistoryFile) ProtoMessage() {}
 
 func (x *HistoryFile) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[27]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +3333,7 @@ func (x *HistoryFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryFile.ProtoReflect.Descriptor instead.
 func (*HistoryFile) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{27}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *HistoryFile) GetPath() string {
@@ -2900,7 +3375,7 @@ type ResyncRequest struct {
 
 func (x *ResyncRequest) Reset() {
 	*x = ResyncRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2912,7 +3387,7 @@ func (x *ResyncRequest) String() string {
 func (*ResyncRequest) ProtoMessage() {}
 
 func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[28]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2925,7 +3400,7 @@ func (x *ResyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncRequest.ProtoReflect.Descriptor instead.
 func (*ResyncRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{28}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResyncRequest) GetNamespace() string {
@@ -2951,7 +3426,7 @@ type ResyncResponse struct {
 
 func (x *ResyncResponse) Reset() {
 	*x = ResyncResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3438,7 @@ func (x *ResyncResponse) String() string {
 func (*ResyncResponse) ProtoMessage() {}
 
 func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[29]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3451,7 @@ func (x *ResyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResyncResponse.ProtoReflect.Descriptor instead.
 func (*ResyncResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{29}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
 }
 
 // ReleaseRequest names a source: file, http, api, file:NAME or http:NAME.
@@ -2992,7 +3467,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3004,7 +3479,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3017,7 +3492,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{30}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReleaseRequest) GetSource() string {
@@ -3043,7 +3518,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3055,7 +3530,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[31]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3068,7 +3543,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{31}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
 }
 
 // StatusRequest is empty.
@@ -3080,7 +3555,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3092,7 +3567,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[32]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3105,7 +3580,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{32}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
 }
 
 // StatusResponse is the object of /v1alpha1/status. The field names are those of Status in
@@ -3147,7 +3622,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3159,7 +3634,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[33]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3172,7 +3647,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{33}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StatusResponse) GetInstance() string {
@@ -3311,7 +3786,7 @@ type KubeletStatus struct {
 
 func (x *KubeletStatus) Reset() {
 	*x = KubeletStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3323,7 +3798,7 @@ func (x *KubeletStatus) String() string {
 func (*KubeletStatus) ProtoMessage() {}
 
 func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[34]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3336,7 +3811,7 @@ func (x *KubeletStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletStatus.ProtoReflect.Descriptor instead.
 func (*KubeletStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{34}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *KubeletStatus) GetVersion() string {
@@ -3411,7 +3886,7 @@ type KubeletPodsAPI struct {
 
 func (x *KubeletPodsAPI) Reset() {
 	*x = KubeletPodsAPI{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +3898,7 @@ func (x *KubeletPodsAPI) String() string {
 func (*KubeletPodsAPI) ProtoMessage() {}
 
 func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[35]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +3911,7 @@ func (x *KubeletPodsAPI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubeletPodsAPI.ProtoReflect.Descriptor instead.
 func (*KubeletPodsAPI) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{35}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *KubeletPodsAPI) GetSocket() string {
@@ -3518,7 +3993,7 @@ type MirrorStatus struct {
 
 func (x *MirrorStatus) Reset() {
 	*x = MirrorStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3530,7 +4005,7 @@ func (x *MirrorStatus) String() string {
 func (*MirrorStatus) ProtoMessage() {}
 
 func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3543,7 +4018,7 @@ func (x *MirrorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStatus.ProtoReflect.Descriptor instead.
 func (*MirrorStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{36}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MirrorStatus) GetStaticPods() int32 {
@@ -3601,7 +4076,7 @@ type MirrorStop struct {
 
 func (x *MirrorStop) Reset() {
 	*x = MirrorStop{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3613,7 +4088,7 @@ func (x *MirrorStop) String() string {
 func (*MirrorStop) ProtoMessage() {}
 
 func (x *MirrorStop) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[37]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3626,7 +4101,7 @@ func (x *MirrorStop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorStop.ProtoReflect.Descriptor instead.
 func (*MirrorStop) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{37}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MirrorStop) GetReason() string {
@@ -3664,7 +4139,7 @@ type MirrorProblem struct {
 
 func (x *MirrorProblem) Reset() {
 	*x = MirrorProblem{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3676,7 +4151,7 @@ func (x *MirrorProblem) String() string {
 func (*MirrorProblem) ProtoMessage() {}
 
 func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[38]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3689,7 +4164,7 @@ func (x *MirrorProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MirrorProblem.ProtoReflect.Descriptor instead.
 func (*MirrorProblem) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{38}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MirrorProblem) GetNamespace() string {
@@ -3741,7 +4216,7 @@ type OwnersStatus struct {
 
 func (x *OwnersStatus) Reset() {
 	*x = OwnersStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3753,7 +4228,7 @@ func (x *OwnersStatus) String() string {
 func (*OwnersStatus) ProtoMessage() {}
 
 func (x *OwnersStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[39]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3766,7 +4241,7 @@ func (x *OwnersStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OwnersStatus.ProtoReflect.Descriptor instead.
 func (*OwnersStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{39}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *OwnersStatus) GetKnown() int32 {
@@ -3823,7 +4298,7 @@ type DevicesStatus struct {
 
 func (x *DevicesStatus) Reset() {
 	*x = DevicesStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3835,7 +4310,7 @@ func (x *DevicesStatus) String() string {
 func (*DevicesStatus) ProtoMessage() {}
 
 func (x *DevicesStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[40]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3848,7 +4323,7 @@ func (x *DevicesStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DevicesStatus.ProtoReflect.Descriptor instead.
 func (*DevicesStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{40}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DevicesStatus) GetSocket() string {
@@ -3897,7 +4372,7 @@ type StateStatus struct {
 
 func (x *StateStatus) Reset() {
 	*x = StateStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +4384,7 @@ func (x *StateStatus) String() string {
 func (*StateStatus) ProtoMessage() {}
 
 func (x *StateStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[41]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +4397,7 @@ func (x *StateStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateStatus.ProtoReflect.Descriptor instead.
 func (*StateStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{41}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StateStatus) GetDir() string {
@@ -4011,7 +4486,7 @@ type RuntimeStatus struct {
 
 func (x *RuntimeStatus) Reset() {
 	*x = RuntimeStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4023,7 +4498,7 @@ func (x *RuntimeStatus) String() string {
 func (*RuntimeStatus) ProtoMessage() {}
 
 func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[42]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4036,7 +4511,7 @@ func (x *RuntimeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuntimeStatus.ProtoReflect.Descriptor instead.
 func (*RuntimeStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{42}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *RuntimeStatus) GetEndpoint() string {
@@ -4203,7 +4678,7 @@ type SourceStatus struct {
 
 func (x *SourceStatus) Reset() {
 	*x = SourceStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4215,7 +4690,7 @@ func (x *SourceStatus) String() string {
 func (*SourceStatus) ProtoMessage() {}
 
 func (x *SourceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[43]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4228,7 +4703,7 @@ func (x *SourceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceStatus.ProtoReflect.Descriptor instead.
 func (*SourceStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{43}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SourceStatus) GetName() string {
@@ -4339,7 +4814,7 @@ type HeldSet struct {
 
 func (x *HeldSet) Reset() {
 	*x = HeldSet{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4351,7 +4826,7 @@ func (x *HeldSet) String() string {
 func (*HeldSet) ProtoMessage() {}
 
 func (x *HeldSet) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[44]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4364,7 +4839,7 @@ func (x *HeldSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldSet.ProtoReflect.Descriptor instead.
 func (*HeldSet) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{44}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HeldSet) GetRemoves() int32 {
@@ -4422,7 +4897,7 @@ type FileStatus struct {
 
 func (x *FileStatus) Reset() {
 	*x = FileStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[45]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4434,7 +4909,7 @@ func (x *FileStatus) String() string {
 func (*FileStatus) ProtoMessage() {}
 
 func (x *FileStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[45]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4447,7 +4922,7 @@ func (x *FileStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileStatus.ProtoReflect.Descriptor instead.
 func (*FileStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{45}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FileStatus) GetPath() string {
@@ -4523,7 +4998,7 @@ type HTTPStatus struct {
 
 func (x *HTTPStatus) Reset() {
 	*x = HTTPStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[46]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +5010,7 @@ func (x *HTTPStatus) String() string {
 func (*HTTPStatus) ProtoMessage() {}
 
 func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[46]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +5023,7 @@ func (x *HTTPStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HTTPStatus.ProtoReflect.Descriptor instead.
 func (*HTTPStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{46}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *HTTPStatus) GetUrl() string {
@@ -4602,7 +5077,7 @@ type APIStatus struct {
 
 func (x *APIStatus) Reset() {
 	*x = APIStatus{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[47]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4614,7 +5089,7 @@ func (x *APIStatus) String() string {
 func (*APIStatus) ProtoMessage() {}
 
 func (x *APIStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[47]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4627,7 +5102,7 @@ func (x *APIStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use APIStatus.ProtoReflect.Descriptor instead.
 func (*APIStatus) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{47}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *APIStatus) GetServer() string {
@@ -4709,7 +5184,7 @@ type Manifest struct {
 
 func (x *Manifest) Reset() {
 	*x = Manifest{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[48]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4721,7 +5196,7 @@ func (x *Manifest) String() string {
 func (*Manifest) ProtoMessage() {}
 
 func (x *Manifest) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[48]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4734,7 +5209,7 @@ func (x *Manifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Manifest.ProtoReflect.Descriptor instead.
 func (*Manifest) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{48}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Manifest) GetPath() string {
@@ -4820,7 +5295,7 @@ type ManifestFault struct {
 
 func (x *ManifestFault) Reset() {
 	*x = ManifestFault{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[49]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4832,7 +5307,7 @@ func (x *ManifestFault) String() string {
 func (*ManifestFault) ProtoMessage() {}
 
 func (x *ManifestFault) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[49]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4845,7 +5320,7 @@ func (x *ManifestFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManifestFault.ProtoReflect.Descriptor instead.
 func (*ManifestFault) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{49}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ManifestFault) GetLine() int32 {
@@ -4895,7 +5370,7 @@ type Subscriber struct {
 
 func (x *Subscriber) Reset() {
 	*x = Subscriber{}
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[50]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4907,7 +5382,7 @@ func (x *Subscriber) String() string {
 func (*Subscriber) ProtoMessage() {}
 
 func (x *Subscriber) ProtoReflect() protoreflect.Message {
-	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[50]
+	mi := &file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4920,7 +5395,7 @@ func (x *Subscriber) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscriber.ProtoReflect.Descriptor instead.
 func (*Subscriber) Descriptor() ([]byte, []int) {
-	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{50}
+	return file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Subscriber) GetId() int64 {
@@ -5216,7 +5691,47 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x06result\";\n" +
 	"\vLookupError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x9d\x02\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xc7\x01\n" +
+	"\x16WatchContainersRequest\x12<\n" +
+	"\bselector\x18\x01 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselector\x12\x16\n" +
+	"\x06labels\x18\x02 \x01(\bR\x06labels\x12\x16\n" +
+	"\x06owners\x18\x03 \x01(\bR\x06owners\x12\x1a\n" +
+	"\binstance\x18\x04 \x01(\tR\binstance\x12\x19\n" +
+	"\x05since\x18\x05 \x01(\x03H\x00R\x05since\x88\x01\x01B\b\n" +
+	"\x06_since\"\xd6\x02\n" +
+	"\x17WatchContainersResponse\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12.\n" +
+	"\x02op\x18\x04 \x01(\x0e2\x1e.podconfigd.v1alpha1.OperationR\x02op\x12?\n" +
+	"\tcontainer\x18\x05 \x01(\v2!.podconfigd.v1alpha1.PodContainerR\tcontainer\x122\n" +
+	"\x15initial_sync_complete\x18\x06 \x01(\bR\x13initialSyncComplete\x12\x14\n" +
+	"\x05reset\x18\a \x01(\bR\x05reset\x12\x18\n" +
+	"\amessage\x18\b \x01(\tR\amessage\"\xce\x01\n" +
+	"\fPodContainer\x12B\n" +
+	"\tcontainer\x18\x01 \x01(\v2$.podconfigd.v1alpha1.LookupContainerR\tcontainer\x123\n" +
+	"\x03pod\x18\x02 \x01(\v2!.podconfigd.v1alpha1.ContainerPodR\x03pod\x12E\n" +
+	"\tresources\x18\x03 \x01(\v2'.podconfigd.v1alpha1.ContainerResourcesR\tresources\"\xa0\x02\n" +
+	"\fContainerPod\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
+	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x16\n" +
+	"\x06source\x18\x04 \x01(\tR\x06source\x12E\n" +
+	"\x06labels\x18\x05 \x03(\v2-.podconfigd.v1alpha1.ContainerPod.LabelsEntryR\x06labels\x122\n" +
+	"\x06owners\x18\x06 \x03(\v2\x1a.podconfigd.v1alpha1.OwnerR\x06owners\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x01\n" +
+	"\x15ListContainersRequest\x12<\n" +
+	"\bselector\x18\x01 \x01(\v2 .podconfigd.v1alpha1.PodSelectorR\bselector\x12\x16\n" +
+	"\x06labels\x18\x02 \x01(\bR\x06labels\x12\x16\n" +
+	"\x06owners\x18\x03 \x01(\bR\x06owners\"\x93\x01\n" +
+	"\x16ListContainersResponse\x12\x1a\n" +
+	"\binstance\x18\x01 \x01(\tR\binstance\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x03R\brevision\x12A\n" +
+	"\n" +
+	"containers\x18\x03 \x03(\v2!.podconfigd.v1alpha1.PodContainerR\n" +
+	"containers\"\x9d\x02\n" +
 	"\x0eHistoryRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x10\n" +
@@ -5474,14 +5989,16 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x10MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10MODE_INCREMENTAL\x10\x01\x12\x1d\n" +
 	"\x19MODE_SNAPSHOT_AND_UPDATES\x10\x02\x12\x11\n" +
-	"\rMODE_SNAPSHOT\x10\x032\xb8\x05\n" +
+	"\rMODE_SNAPSHOT\x10\x032\x93\a\n" +
 	"\tPodConfig\x12P\n" +
 	"\x05Watch\x12!.podconfigd.v1alpha1.WatchRequest\x1a\".podconfigd.v1alpha1.WatchResponse0\x01\x12K\n" +
 	"\x04List\x12 .podconfigd.v1alpha1.ListRequest\x1a!.podconfigd.v1alpha1.ListResponse\x12Q\n" +
 	"\x06Status\x12\".podconfigd.v1alpha1.StatusRequest\x1a#.podconfigd.v1alpha1.StatusResponse\x12T\n" +
 	"\aHistory\x12#.podconfigd.v1alpha1.HistoryRequest\x1a$.podconfigd.v1alpha1.HistoryResponse\x12Q\n" +
 	"\x06Lookup\x12\".podconfigd.v1alpha1.LookupRequest\x1a#.podconfigd.v1alpha1.LookupResponse\x12g\n" +
-	"\fLookupStream\x12(.podconfigd.v1alpha1.LookupStreamRequest\x1a).podconfigd.v1alpha1.LookupStreamResponse(\x010\x01\x12Q\n" +
+	"\fLookupStream\x12(.podconfigd.v1alpha1.LookupStreamRequest\x1a).podconfigd.v1alpha1.LookupStreamResponse(\x010\x01\x12n\n" +
+	"\x0fWatchContainers\x12+.podconfigd.v1alpha1.WatchContainersRequest\x1a,.podconfigd.v1alpha1.WatchContainersResponse0\x01\x12i\n" +
+	"\x0eListContainers\x12*.podconfigd.v1alpha1.ListContainersRequest\x1a+.podconfigd.v1alpha1.ListContainersResponse\x12Q\n" +
 	"\x06Resync\x12\".podconfigd.v1alpha1.ResyncRequest\x1a#.podconfigd.v1alpha1.ResyncResponse\x12T\n" +
 	"\aRelease\x12#.podconfigd.v1alpha1.ReleaseRequest\x1a$.podconfigd.v1alpha1.ReleaseResponseB:Z8github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1b\x06proto3"
 
@@ -5498,185 +6015,207 @@ func file_podconfigd_v1alpha1_podconfigd_proto_rawDescGZIP() []byte {
 }
 
 var file_podconfigd_v1alpha1_podconfigd_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_podconfigd_v1alpha1_podconfigd_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_podconfigd_v1alpha1_podconfigd_proto_goTypes = []any{
-	(Operation)(0),                // 0: podconfigd.v1alpha1.Operation
-	(Mode)(0),                     // 1: podconfigd.v1alpha1.Mode
-	(*PodSelector)(nil),           // 2: podconfigd.v1alpha1.PodSelector
-	(*WatchRequest)(nil),          // 3: podconfigd.v1alpha1.WatchRequest
-	(*WatchResponse)(nil),         // 4: podconfigd.v1alpha1.WatchResponse
-	(*Metadata)(nil),              // 5: podconfigd.v1alpha1.Metadata
-	(*Owners)(nil),                // 6: podconfigd.v1alpha1.Owners
-	(*Event)(nil),                 // 7: podconfigd.v1alpha1.Event
-	(*Bookmark)(nil),              // 8: podconfigd.v1alpha1.Bookmark
-	(*SourceState)(nil),           // 9: podconfigd.v1alpha1.SourceState
-	(*ListRequest)(nil),           // 10: podconfigd.v1alpha1.ListRequest
-	(*ListResponse)(nil),          // 11: podconfigd.v1alpha1.ListResponse
-	(*LookupRequest)(nil),         // 12: podconfigd.v1alpha1.LookupRequest
-	(*LookupResponse)(nil),        // 13: podconfigd.v1alpha1.LookupResponse
-	(*LookupHost)(nil),            // 14: podconfigd.v1alpha1.LookupHost
-	(*LookupPod)(nil),             // 15: podconfigd.v1alpha1.LookupPod
-	(*ContainerResources)(nil),    // 16: podconfigd.v1alpha1.ContainerResources
-	(*Devices)(nil),               // 17: podconfigd.v1alpha1.Devices
-	(*MemoryBlock)(nil),           // 18: podconfigd.v1alpha1.MemoryBlock
-	(*ClaimedDevices)(nil),        // 19: podconfigd.v1alpha1.ClaimedDevices
-	(*ClaimedDevice)(nil),         // 20: podconfigd.v1alpha1.ClaimedDevice
-	(*Owner)(nil),                 // 21: podconfigd.v1alpha1.Owner
-	(*LookupContainer)(nil),       // 22: podconfigd.v1alpha1.LookupContainer
-	(*LookupStreamRequest)(nil),   // 23: podconfigd.v1alpha1.LookupStreamRequest
-	(*LookupStreamResponse)(nil),  // 24: podconfigd.v1alpha1.LookupStreamResponse
-	(*LookupError)(nil),           // 25: podconfigd.v1alpha1.LookupError
-	(*HistoryRequest)(nil),        // 26: podconfigd.v1alpha1.HistoryRequest
-	(*HistoryResponse)(nil),       // 27: podconfigd.v1alpha1.HistoryResponse
-	(*HistoryRecord)(nil),         // 28: podconfigd.v1alpha1.HistoryRecord
-	(*HistoryFile)(nil),           // 29: podconfigd.v1alpha1.HistoryFile
-	(*ResyncRequest)(nil),         // 30: podconfigd.v1alpha1.ResyncRequest
-	(*ResyncResponse)(nil),        // 31: podconfigd.v1alpha1.ResyncResponse
-	(*ReleaseRequest)(nil),        // 32: podconfigd.v1alpha1.ReleaseRequest
-	(*ReleaseResponse)(nil),       // 33: podconfigd.v1alpha1.ReleaseResponse
-	(*StatusRequest)(nil),         // 34: podconfigd.v1alpha1.StatusRequest
-	(*StatusResponse)(nil),        // 35: podconfigd.v1alpha1.StatusResponse
-	(*KubeletStatus)(nil),         // 36: podconfigd.v1alpha1.KubeletStatus
-	(*KubeletPodsAPI)(nil),        // 37: podconfigd.v1alpha1.KubeletPodsAPI
-	(*MirrorStatus)(nil),          // 38: podconfigd.v1alpha1.MirrorStatus
-	(*MirrorStop)(nil),            // 39: podconfigd.v1alpha1.MirrorStop
-	(*MirrorProblem)(nil),         // 40: podconfigd.v1alpha1.MirrorProblem
-	(*OwnersStatus)(nil),          // 41: podconfigd.v1alpha1.OwnersStatus
-	(*DevicesStatus)(nil),         // 42: podconfigd.v1alpha1.DevicesStatus
-	(*StateStatus)(nil),           // 43: podconfigd.v1alpha1.StateStatus
-	(*RuntimeStatus)(nil),         // 44: podconfigd.v1alpha1.RuntimeStatus
-	(*SourceStatus)(nil),          // 45: podconfigd.v1alpha1.SourceStatus
-	(*HeldSet)(nil),               // 46: podconfigd.v1alpha1.HeldSet
-	(*FileStatus)(nil),            // 47: podconfigd.v1alpha1.FileStatus
-	(*HTTPStatus)(nil),            // 48: podconfigd.v1alpha1.HTTPStatus
-	(*APIStatus)(nil),             // 49: podconfigd.v1alpha1.APIStatus
-	(*Manifest)(nil),              // 50: podconfigd.v1alpha1.Manifest
-	(*ManifestFault)(nil),         // 51: podconfigd.v1alpha1.ManifestFault
-	(*Subscriber)(nil),            // 52: podconfigd.v1alpha1.Subscriber
-	nil,                           // 53: podconfigd.v1alpha1.WatchResponse.OwnersEntry
-	nil,                           // 54: podconfigd.v1alpha1.WatchResponse.NamespacesEntry
-	nil,                           // 55: podconfigd.v1alpha1.Metadata.LabelsEntry
-	nil,                           // 56: podconfigd.v1alpha1.Metadata.AnnotationsEntry
-	nil,                           // 57: podconfigd.v1alpha1.Bookmark.SourcesEntry
-	nil,                           // 58: podconfigd.v1alpha1.LookupResponse.NamespacesEntry
-	nil,                           // 59: podconfigd.v1alpha1.LookupPod.LabelsEntry
-	nil,                           // 60: podconfigd.v1alpha1.Owner.LabelsEntry
-	nil,                           // 61: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	nil,                           // 62: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	nil,                           // 63: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	(*fieldmaskpb.FieldMask)(nil), // 64: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil), // 65: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 66: google.protobuf.Duration
+	(Operation)(0),                  // 0: podconfigd.v1alpha1.Operation
+	(Mode)(0),                       // 1: podconfigd.v1alpha1.Mode
+	(*PodSelector)(nil),             // 2: podconfigd.v1alpha1.PodSelector
+	(*WatchRequest)(nil),            // 3: podconfigd.v1alpha1.WatchRequest
+	(*WatchResponse)(nil),           // 4: podconfigd.v1alpha1.WatchResponse
+	(*Metadata)(nil),                // 5: podconfigd.v1alpha1.Metadata
+	(*Owners)(nil),                  // 6: podconfigd.v1alpha1.Owners
+	(*Event)(nil),                   // 7: podconfigd.v1alpha1.Event
+	(*Bookmark)(nil),                // 8: podconfigd.v1alpha1.Bookmark
+	(*SourceState)(nil),             // 9: podconfigd.v1alpha1.SourceState
+	(*ListRequest)(nil),             // 10: podconfigd.v1alpha1.ListRequest
+	(*ListResponse)(nil),            // 11: podconfigd.v1alpha1.ListResponse
+	(*LookupRequest)(nil),           // 12: podconfigd.v1alpha1.LookupRequest
+	(*LookupResponse)(nil),          // 13: podconfigd.v1alpha1.LookupResponse
+	(*LookupHost)(nil),              // 14: podconfigd.v1alpha1.LookupHost
+	(*LookupPod)(nil),               // 15: podconfigd.v1alpha1.LookupPod
+	(*ContainerResources)(nil),      // 16: podconfigd.v1alpha1.ContainerResources
+	(*Devices)(nil),                 // 17: podconfigd.v1alpha1.Devices
+	(*MemoryBlock)(nil),             // 18: podconfigd.v1alpha1.MemoryBlock
+	(*ClaimedDevices)(nil),          // 19: podconfigd.v1alpha1.ClaimedDevices
+	(*ClaimedDevice)(nil),           // 20: podconfigd.v1alpha1.ClaimedDevice
+	(*Owner)(nil),                   // 21: podconfigd.v1alpha1.Owner
+	(*LookupContainer)(nil),         // 22: podconfigd.v1alpha1.LookupContainer
+	(*LookupStreamRequest)(nil),     // 23: podconfigd.v1alpha1.LookupStreamRequest
+	(*LookupStreamResponse)(nil),    // 24: podconfigd.v1alpha1.LookupStreamResponse
+	(*LookupError)(nil),             // 25: podconfigd.v1alpha1.LookupError
+	(*WatchContainersRequest)(nil),  // 26: podconfigd.v1alpha1.WatchContainersRequest
+	(*WatchContainersResponse)(nil), // 27: podconfigd.v1alpha1.WatchContainersResponse
+	(*PodContainer)(nil),            // 28: podconfigd.v1alpha1.PodContainer
+	(*ContainerPod)(nil),            // 29: podconfigd.v1alpha1.ContainerPod
+	(*ListContainersRequest)(nil),   // 30: podconfigd.v1alpha1.ListContainersRequest
+	(*ListContainersResponse)(nil),  // 31: podconfigd.v1alpha1.ListContainersResponse
+	(*HistoryRequest)(nil),          // 32: podconfigd.v1alpha1.HistoryRequest
+	(*HistoryResponse)(nil),         // 33: podconfigd.v1alpha1.HistoryResponse
+	(*HistoryRecord)(nil),           // 34: podconfigd.v1alpha1.HistoryRecord
+	(*HistoryFile)(nil),             // 35: podconfigd.v1alpha1.HistoryFile
+	(*ResyncRequest)(nil),           // 36: podconfigd.v1alpha1.ResyncRequest
+	(*ResyncResponse)(nil),          // 37: podconfigd.v1alpha1.ResyncResponse
+	(*ReleaseRequest)(nil),          // 38: podconfigd.v1alpha1.ReleaseRequest
+	(*ReleaseResponse)(nil),         // 39: podconfigd.v1alpha1.ReleaseResponse
+	(*StatusRequest)(nil),           // 40: podconfigd.v1alpha1.StatusRequest
+	(*StatusResponse)(nil),          // 41: podconfigd.v1alpha1.StatusResponse
+	(*KubeletStatus)(nil),           // 42: podconfigd.v1alpha1.KubeletStatus
+	(*KubeletPodsAPI)(nil),          // 43: podconfigd.v1alpha1.KubeletPodsAPI
+	(*MirrorStatus)(nil),            // 44: podconfigd.v1alpha1.MirrorStatus
+	(*MirrorStop)(nil),              // 45: podconfigd.v1alpha1.MirrorStop
+	(*MirrorProblem)(nil),           // 46: podconfigd.v1alpha1.MirrorProblem
+	(*OwnersStatus)(nil),            // 47: podconfigd.v1alpha1.OwnersStatus
+	(*DevicesStatus)(nil),           // 48: podconfigd.v1alpha1.DevicesStatus
+	(*StateStatus)(nil),             // 49: podconfigd.v1alpha1.StateStatus
+	(*RuntimeStatus)(nil),           // 50: podconfigd.v1alpha1.RuntimeStatus
+	(*SourceStatus)(nil),            // 51: podconfigd.v1alpha1.SourceStatus
+	(*HeldSet)(nil),                 // 52: podconfigd.v1alpha1.HeldSet
+	(*FileStatus)(nil),              // 53: podconfigd.v1alpha1.FileStatus
+	(*HTTPStatus)(nil),              // 54: podconfigd.v1alpha1.HTTPStatus
+	(*APIStatus)(nil),               // 55: podconfigd.v1alpha1.APIStatus
+	(*Manifest)(nil),                // 56: podconfigd.v1alpha1.Manifest
+	(*ManifestFault)(nil),           // 57: podconfigd.v1alpha1.ManifestFault
+	(*Subscriber)(nil),              // 58: podconfigd.v1alpha1.Subscriber
+	nil,                             // 59: podconfigd.v1alpha1.WatchResponse.OwnersEntry
+	nil,                             // 60: podconfigd.v1alpha1.WatchResponse.NamespacesEntry
+	nil,                             // 61: podconfigd.v1alpha1.Metadata.LabelsEntry
+	nil,                             // 62: podconfigd.v1alpha1.Metadata.AnnotationsEntry
+	nil,                             // 63: podconfigd.v1alpha1.Bookmark.SourcesEntry
+	nil,                             // 64: podconfigd.v1alpha1.LookupResponse.NamespacesEntry
+	nil,                             // 65: podconfigd.v1alpha1.LookupPod.LabelsEntry
+	nil,                             // 66: podconfigd.v1alpha1.Owner.LabelsEntry
+	nil,                             // 67: podconfigd.v1alpha1.ContainerPod.LabelsEntry
+	nil,                             // 68: podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	nil,                             // 69: podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	nil,                             // 70: podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	(*fieldmaskpb.FieldMask)(nil),   // 71: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil),   // 72: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 73: google.protobuf.Duration
 }
 var file_podconfigd_v1alpha1_podconfigd_proto_depIdxs = []int32{
-	1,  // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
-	0,  // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
-	2,  // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	64, // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
-	65, // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
-	0,  // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
-	8,  // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	7,  // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
-	53, // 8: podconfigd.v1alpha1.WatchResponse.owners:type_name -> podconfigd.v1alpha1.WatchResponse.OwnersEntry
-	54, // 9: podconfigd.v1alpha1.WatchResponse.namespaces:type_name -> podconfigd.v1alpha1.WatchResponse.NamespacesEntry
-	5,  // 10: podconfigd.v1alpha1.WatchResponse.node:type_name -> podconfigd.v1alpha1.Metadata
-	55, // 11: podconfigd.v1alpha1.Metadata.labels:type_name -> podconfigd.v1alpha1.Metadata.LabelsEntry
-	56, // 12: podconfigd.v1alpha1.Metadata.annotations:type_name -> podconfigd.v1alpha1.Metadata.AnnotationsEntry
-	21, // 13: podconfigd.v1alpha1.Owners.owners:type_name -> podconfigd.v1alpha1.Owner
-	57, // 14: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
-	2,  // 15: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
-	64, // 16: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
-	8,  // 17: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
-	66, // 18: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
-	65, // 19: podconfigd.v1alpha1.LookupRequest.at:type_name -> google.protobuf.Timestamp
-	15, // 20: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
-	14, // 21: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
-	58, // 22: podconfigd.v1alpha1.LookupResponse.namespaces:type_name -> podconfigd.v1alpha1.LookupResponse.NamespacesEntry
-	5,  // 23: podconfigd.v1alpha1.LookupResponse.node:type_name -> podconfigd.v1alpha1.Metadata
-	59, // 24: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
-	22, // 25: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
-	65, // 26: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
-	21, // 27: podconfigd.v1alpha1.LookupPod.owners:type_name -> podconfigd.v1alpha1.Owner
-	16, // 28: podconfigd.v1alpha1.LookupPod.resources:type_name -> podconfigd.v1alpha1.ContainerResources
-	17, // 29: podconfigd.v1alpha1.ContainerResources.devices:type_name -> podconfigd.v1alpha1.Devices
-	18, // 30: podconfigd.v1alpha1.ContainerResources.memory:type_name -> podconfigd.v1alpha1.MemoryBlock
-	19, // 31: podconfigd.v1alpha1.ContainerResources.dynamic_resources:type_name -> podconfigd.v1alpha1.ClaimedDevices
-	20, // 32: podconfigd.v1alpha1.ClaimedDevices.devices:type_name -> podconfigd.v1alpha1.ClaimedDevice
-	60, // 33: podconfigd.v1alpha1.Owner.labels:type_name -> podconfigd.v1alpha1.Owner.LabelsEntry
-	65, // 34: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
-	65, // 35: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
-	12, // 36: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
-	13, // 37: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
-	25, // 38: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
-	65, // 39: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
-	65, // 40: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
-	28, // 41: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
-	65, // 42: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
-	0,  // 43: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
-	29, // 44: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
-	65, // 45: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	45, // 46: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
-	52, // 47: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
-	44, // 48: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
-	43, // 49: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
-	38, // 50: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
-	41, // 51: podconfigd.v1alpha1.StatusResponse.owners:type_name -> podconfigd.v1alpha1.OwnersStatus
-	42, // 52: podconfigd.v1alpha1.StatusResponse.devices:type_name -> podconfigd.v1alpha1.DevicesStatus
-	36, // 53: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
-	37, // 54: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
-	65, // 55: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
-	39, // 56: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
-	40, // 57: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
-	65, // 58: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
-	65, // 59: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
-	65, // 60: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
-	65, // 61: podconfigd.v1alpha1.DevicesStatus.last_list:type_name -> google.protobuf.Timestamp
-	65, // 62: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
-	65, // 63: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
-	61, // 64: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
-	65, // 65: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
-	65, // 66: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
-	65, // 67: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
-	47, // 68: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
-	48, // 69: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
-	49, // 70: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
-	46, // 71: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
-	65, // 72: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
-	65, // 73: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
-	50, // 74: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	62, // 75: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
-	65, // 76: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
-	50, // 77: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
-	63, // 78: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
-	65, // 79: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
-	65, // 80: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
-	51, // 81: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
-	65, // 82: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
-	6,  // 83: podconfigd.v1alpha1.WatchResponse.OwnersEntry.value:type_name -> podconfigd.v1alpha1.Owners
-	5,  // 84: podconfigd.v1alpha1.WatchResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
-	9,  // 85: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
-	5,  // 86: podconfigd.v1alpha1.LookupResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
-	3,  // 87: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
-	10, // 88: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
-	34, // 89: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
-	26, // 90: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
-	12, // 91: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
-	23, // 92: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
-	30, // 93: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
-	32, // 94: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
-	4,  // 95: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
-	11, // 96: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
-	35, // 97: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
-	27, // 98: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
-	13, // 99: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
-	24, // 100: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
-	31, // 101: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
-	33, // 102: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
-	95, // [95:103] is the sub-list for method output_type
-	87, // [87:95] is the sub-list for method input_type
-	87, // [87:87] is the sub-list for extension type_name
-	87, // [87:87] is the sub-list for extension extendee
-	0,  // [0:87] is the sub-list for field type_name
+	1,   // 0: podconfigd.v1alpha1.WatchRequest.mode:type_name -> podconfigd.v1alpha1.Mode
+	0,   // 1: podconfigd.v1alpha1.WatchRequest.ops:type_name -> podconfigd.v1alpha1.Operation
+	2,   // 2: podconfigd.v1alpha1.WatchRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
+	71,  // 3: podconfigd.v1alpha1.WatchRequest.fields:type_name -> google.protobuf.FieldMask
+	72,  // 4: podconfigd.v1alpha1.WatchResponse.time:type_name -> google.protobuf.Timestamp
+	0,   // 5: podconfigd.v1alpha1.WatchResponse.op:type_name -> podconfigd.v1alpha1.Operation
+	8,   // 6: podconfigd.v1alpha1.WatchResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	7,   // 7: podconfigd.v1alpha1.WatchResponse.event:type_name -> podconfigd.v1alpha1.Event
+	59,  // 8: podconfigd.v1alpha1.WatchResponse.owners:type_name -> podconfigd.v1alpha1.WatchResponse.OwnersEntry
+	60,  // 9: podconfigd.v1alpha1.WatchResponse.namespaces:type_name -> podconfigd.v1alpha1.WatchResponse.NamespacesEntry
+	5,   // 10: podconfigd.v1alpha1.WatchResponse.node:type_name -> podconfigd.v1alpha1.Metadata
+	61,  // 11: podconfigd.v1alpha1.Metadata.labels:type_name -> podconfigd.v1alpha1.Metadata.LabelsEntry
+	62,  // 12: podconfigd.v1alpha1.Metadata.annotations:type_name -> podconfigd.v1alpha1.Metadata.AnnotationsEntry
+	21,  // 13: podconfigd.v1alpha1.Owners.owners:type_name -> podconfigd.v1alpha1.Owner
+	63,  // 14: podconfigd.v1alpha1.Bookmark.sources:type_name -> podconfigd.v1alpha1.Bookmark.SourcesEntry
+	2,   // 15: podconfigd.v1alpha1.ListRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
+	71,  // 16: podconfigd.v1alpha1.ListRequest.fields:type_name -> google.protobuf.FieldMask
+	8,   // 17: podconfigd.v1alpha1.ListResponse.bookmark:type_name -> podconfigd.v1alpha1.Bookmark
+	73,  // 18: podconfigd.v1alpha1.LookupRequest.wait:type_name -> google.protobuf.Duration
+	72,  // 19: podconfigd.v1alpha1.LookupRequest.at:type_name -> google.protobuf.Timestamp
+	15,  // 20: podconfigd.v1alpha1.LookupResponse.pods:type_name -> podconfigd.v1alpha1.LookupPod
+	14,  // 21: podconfigd.v1alpha1.LookupResponse.host:type_name -> podconfigd.v1alpha1.LookupHost
+	64,  // 22: podconfigd.v1alpha1.LookupResponse.namespaces:type_name -> podconfigd.v1alpha1.LookupResponse.NamespacesEntry
+	5,   // 23: podconfigd.v1alpha1.LookupResponse.node:type_name -> podconfigd.v1alpha1.Metadata
+	65,  // 24: podconfigd.v1alpha1.LookupPod.labels:type_name -> podconfigd.v1alpha1.LookupPod.LabelsEntry
+	22,  // 25: podconfigd.v1alpha1.LookupPod.container:type_name -> podconfigd.v1alpha1.LookupContainer
+	72,  // 26: podconfigd.v1alpha1.LookupPod.ended:type_name -> google.protobuf.Timestamp
+	21,  // 27: podconfigd.v1alpha1.LookupPod.owners:type_name -> podconfigd.v1alpha1.Owner
+	16,  // 28: podconfigd.v1alpha1.LookupPod.resources:type_name -> podconfigd.v1alpha1.ContainerResources
+	17,  // 29: podconfigd.v1alpha1.ContainerResources.devices:type_name -> podconfigd.v1alpha1.Devices
+	18,  // 30: podconfigd.v1alpha1.ContainerResources.memory:type_name -> podconfigd.v1alpha1.MemoryBlock
+	19,  // 31: podconfigd.v1alpha1.ContainerResources.dynamic_resources:type_name -> podconfigd.v1alpha1.ClaimedDevices
+	20,  // 32: podconfigd.v1alpha1.ClaimedDevices.devices:type_name -> podconfigd.v1alpha1.ClaimedDevice
+	66,  // 33: podconfigd.v1alpha1.Owner.labels:type_name -> podconfigd.v1alpha1.Owner.LabelsEntry
+	72,  // 34: podconfigd.v1alpha1.LookupContainer.ended:type_name -> google.protobuf.Timestamp
+	72,  // 35: podconfigd.v1alpha1.LookupContainer.started:type_name -> google.protobuf.Timestamp
+	12,  // 36: podconfigd.v1alpha1.LookupStreamRequest.query:type_name -> podconfigd.v1alpha1.LookupRequest
+	13,  // 37: podconfigd.v1alpha1.LookupStreamResponse.answer:type_name -> podconfigd.v1alpha1.LookupResponse
+	25,  // 38: podconfigd.v1alpha1.LookupStreamResponse.error:type_name -> podconfigd.v1alpha1.LookupError
+	2,   // 39: podconfigd.v1alpha1.WatchContainersRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
+	72,  // 40: podconfigd.v1alpha1.WatchContainersResponse.time:type_name -> google.protobuf.Timestamp
+	0,   // 41: podconfigd.v1alpha1.WatchContainersResponse.op:type_name -> podconfigd.v1alpha1.Operation
+	28,  // 42: podconfigd.v1alpha1.WatchContainersResponse.container:type_name -> podconfigd.v1alpha1.PodContainer
+	22,  // 43: podconfigd.v1alpha1.PodContainer.container:type_name -> podconfigd.v1alpha1.LookupContainer
+	29,  // 44: podconfigd.v1alpha1.PodContainer.pod:type_name -> podconfigd.v1alpha1.ContainerPod
+	16,  // 45: podconfigd.v1alpha1.PodContainer.resources:type_name -> podconfigd.v1alpha1.ContainerResources
+	67,  // 46: podconfigd.v1alpha1.ContainerPod.labels:type_name -> podconfigd.v1alpha1.ContainerPod.LabelsEntry
+	21,  // 47: podconfigd.v1alpha1.ContainerPod.owners:type_name -> podconfigd.v1alpha1.Owner
+	2,   // 48: podconfigd.v1alpha1.ListContainersRequest.selector:type_name -> podconfigd.v1alpha1.PodSelector
+	28,  // 49: podconfigd.v1alpha1.ListContainersResponse.containers:type_name -> podconfigd.v1alpha1.PodContainer
+	72,  // 50: podconfigd.v1alpha1.HistoryRequest.since:type_name -> google.protobuf.Timestamp
+	72,  // 51: podconfigd.v1alpha1.HistoryRequest.until:type_name -> google.protobuf.Timestamp
+	34,  // 52: podconfigd.v1alpha1.HistoryResponse.records:type_name -> podconfigd.v1alpha1.HistoryRecord
+	72,  // 53: podconfigd.v1alpha1.HistoryRecord.time:type_name -> google.protobuf.Timestamp
+	0,   // 54: podconfigd.v1alpha1.HistoryRecord.op:type_name -> podconfigd.v1alpha1.Operation
+	35,  // 55: podconfigd.v1alpha1.HistoryRecord.file:type_name -> podconfigd.v1alpha1.HistoryFile
+	72,  // 56: podconfigd.v1alpha1.StatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	51,  // 57: podconfigd.v1alpha1.StatusResponse.sources:type_name -> podconfigd.v1alpha1.SourceStatus
+	58,  // 58: podconfigd.v1alpha1.StatusResponse.subscribers:type_name -> podconfigd.v1alpha1.Subscriber
+	50,  // 59: podconfigd.v1alpha1.StatusResponse.runtime:type_name -> podconfigd.v1alpha1.RuntimeStatus
+	49,  // 60: podconfigd.v1alpha1.StatusResponse.state:type_name -> podconfigd.v1alpha1.StateStatus
+	44,  // 61: podconfigd.v1alpha1.StatusResponse.mirror_pods:type_name -> podconfigd.v1alpha1.MirrorStatus
+	47,  // 62: podconfigd.v1alpha1.StatusResponse.owners:type_name -> podconfigd.v1alpha1.OwnersStatus
+	48,  // 63: podconfigd.v1alpha1.StatusResponse.devices:type_name -> podconfigd.v1alpha1.DevicesStatus
+	42,  // 64: podconfigd.v1alpha1.StatusResponse.kubelet:type_name -> podconfigd.v1alpha1.KubeletStatus
+	43,  // 65: podconfigd.v1alpha1.KubeletStatus.pods_api:type_name -> podconfigd.v1alpha1.KubeletPodsAPI
+	72,  // 66: podconfigd.v1alpha1.KubeletPodsAPI.since:type_name -> google.protobuf.Timestamp
+	45,  // 67: podconfigd.v1alpha1.MirrorStatus.stopped:type_name -> podconfigd.v1alpha1.MirrorStop
+	46,  // 68: podconfigd.v1alpha1.MirrorStatus.problems:type_name -> podconfigd.v1alpha1.MirrorProblem
+	72,  // 69: podconfigd.v1alpha1.MirrorStop.since:type_name -> google.protobuf.Timestamp
+	72,  // 70: podconfigd.v1alpha1.MirrorStop.until:type_name -> google.protobuf.Timestamp
+	72,  // 71: podconfigd.v1alpha1.MirrorProblem.since:type_name -> google.protobuf.Timestamp
+	72,  // 72: podconfigd.v1alpha1.DevicesStatus.last_list:type_name -> google.protobuf.Timestamp
+	72,  // 73: podconfigd.v1alpha1.StateStatus.failed_since:type_name -> google.protobuf.Timestamp
+	72,  // 74: podconfigd.v1alpha1.RuntimeStatus.last_relist:type_name -> google.protobuf.Timestamp
+	68,  // 75: podconfigd.v1alpha1.RuntimeStatus.emitted:type_name -> podconfigd.v1alpha1.RuntimeStatus.EmittedEntry
+	72,  // 76: podconfigd.v1alpha1.RuntimeStatus.uninspected_since:type_name -> google.protobuf.Timestamp
+	72,  // 77: podconfigd.v1alpha1.SourceStatus.degraded_since:type_name -> google.protobuf.Timestamp
+	72,  // 78: podconfigd.v1alpha1.SourceStatus.last_change:type_name -> google.protobuf.Timestamp
+	53,  // 79: podconfigd.v1alpha1.SourceStatus.file:type_name -> podconfigd.v1alpha1.FileStatus
+	54,  // 80: podconfigd.v1alpha1.SourceStatus.http:type_name -> podconfigd.v1alpha1.HTTPStatus
+	55,  // 81: podconfigd.v1alpha1.SourceStatus.api:type_name -> podconfigd.v1alpha1.APIStatus
+	52,  // 82: podconfigd.v1alpha1.SourceStatus.held:type_name -> podconfigd.v1alpha1.HeldSet
+	72,  // 83: podconfigd.v1alpha1.HeldSet.since:type_name -> google.protobuf.Timestamp
+	72,  // 84: podconfigd.v1alpha1.HeldSet.until:type_name -> google.protobuf.Timestamp
+	56,  // 85: podconfigd.v1alpha1.FileStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	69,  // 86: podconfigd.v1alpha1.FileStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.FileStatus.ManifestsOmittedEntry
+	72,  // 87: podconfigd.v1alpha1.HTTPStatus.last_success:type_name -> google.protobuf.Timestamp
+	56,  // 88: podconfigd.v1alpha1.HTTPStatus.manifests:type_name -> podconfigd.v1alpha1.Manifest
+	70,  // 89: podconfigd.v1alpha1.HTTPStatus.manifests_omitted:type_name -> podconfigd.v1alpha1.HTTPStatus.ManifestsOmittedEntry
+	72,  // 90: podconfigd.v1alpha1.APIStatus.last_list:type_name -> google.protobuf.Timestamp
+	72,  // 91: podconfigd.v1alpha1.APIStatus.last_event:type_name -> google.protobuf.Timestamp
+	57,  // 92: podconfigd.v1alpha1.Manifest.fault:type_name -> podconfigd.v1alpha1.ManifestFault
+	72,  // 93: podconfigd.v1alpha1.Subscriber.since:type_name -> google.protobuf.Timestamp
+	6,   // 94: podconfigd.v1alpha1.WatchResponse.OwnersEntry.value:type_name -> podconfigd.v1alpha1.Owners
+	5,   // 95: podconfigd.v1alpha1.WatchResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
+	9,   // 96: podconfigd.v1alpha1.Bookmark.SourcesEntry.value:type_name -> podconfigd.v1alpha1.SourceState
+	5,   // 97: podconfigd.v1alpha1.LookupResponse.NamespacesEntry.value:type_name -> podconfigd.v1alpha1.Metadata
+	3,   // 98: podconfigd.v1alpha1.PodConfig.Watch:input_type -> podconfigd.v1alpha1.WatchRequest
+	10,  // 99: podconfigd.v1alpha1.PodConfig.List:input_type -> podconfigd.v1alpha1.ListRequest
+	40,  // 100: podconfigd.v1alpha1.PodConfig.Status:input_type -> podconfigd.v1alpha1.StatusRequest
+	32,  // 101: podconfigd.v1alpha1.PodConfig.History:input_type -> podconfigd.v1alpha1.HistoryRequest
+	12,  // 102: podconfigd.v1alpha1.PodConfig.Lookup:input_type -> podconfigd.v1alpha1.LookupRequest
+	23,  // 103: podconfigd.v1alpha1.PodConfig.LookupStream:input_type -> podconfigd.v1alpha1.LookupStreamRequest
+	26,  // 104: podconfigd.v1alpha1.PodConfig.WatchContainers:input_type -> podconfigd.v1alpha1.WatchContainersRequest
+	30,  // 105: podconfigd.v1alpha1.PodConfig.ListContainers:input_type -> podconfigd.v1alpha1.ListContainersRequest
+	36,  // 106: podconfigd.v1alpha1.PodConfig.Resync:input_type -> podconfigd.v1alpha1.ResyncRequest
+	38,  // 107: podconfigd.v1alpha1.PodConfig.Release:input_type -> podconfigd.v1alpha1.ReleaseRequest
+	4,   // 108: podconfigd.v1alpha1.PodConfig.Watch:output_type -> podconfigd.v1alpha1.WatchResponse
+	11,  // 109: podconfigd.v1alpha1.PodConfig.List:output_type -> podconfigd.v1alpha1.ListResponse
+	41,  // 110: podconfigd.v1alpha1.PodConfig.Status:output_type -> podconfigd.v1alpha1.StatusResponse
+	33,  // 111: podconfigd.v1alpha1.PodConfig.History:output_type -> podconfigd.v1alpha1.HistoryResponse
+	13,  // 112: podconfigd.v1alpha1.PodConfig.Lookup:output_type -> podconfigd.v1alpha1.LookupResponse
+	24,  // 113: podconfigd.v1alpha1.PodConfig.LookupStream:output_type -> podconfigd.v1alpha1.LookupStreamResponse
+	27,  // 114: podconfigd.v1alpha1.PodConfig.WatchContainers:output_type -> podconfigd.v1alpha1.WatchContainersResponse
+	31,  // 115: podconfigd.v1alpha1.PodConfig.ListContainers:output_type -> podconfigd.v1alpha1.ListContainersResponse
+	37,  // 116: podconfigd.v1alpha1.PodConfig.Resync:output_type -> podconfigd.v1alpha1.ResyncResponse
+	39,  // 117: podconfigd.v1alpha1.PodConfig.Release:output_type -> podconfigd.v1alpha1.ReleaseResponse
+	108, // [108:118] is the sub-list for method output_type
+	98,  // [98:108] is the sub-list for method input_type
+	98,  // [98:98] is the sub-list for extension type_name
+	98,  // [98:98] is the sub-list for extension extendee
+	0,   // [0:98] is the sub-list for field type_name
 }
 
 func init() { file_podconfigd_v1alpha1_podconfigd_proto_init() }
@@ -5706,15 +6245,16 @@ func file_podconfigd_v1alpha1_podconfigd_proto_init() {
 		(*LookupStreamResponse_Answer)(nil),
 		(*LookupStreamResponse_Error)(nil),
 	}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[30].OneofWrappers = []any{}
-	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[50].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[24].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[36].OneofWrappers = []any{}
+	file_podconfigd_v1alpha1_podconfigd_proto_msgTypes[56].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc), len(file_podconfigd_v1alpha1_podconfigd_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   62,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,14 +22,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PodConfig_Watch_FullMethodName        = "/podconfigd.v1alpha1.PodConfig/Watch"
-	PodConfig_List_FullMethodName         = "/podconfigd.v1alpha1.PodConfig/List"
-	PodConfig_Status_FullMethodName       = "/podconfigd.v1alpha1.PodConfig/Status"
-	PodConfig_History_FullMethodName      = "/podconfigd.v1alpha1.PodConfig/History"
-	PodConfig_Lookup_FullMethodName       = "/podconfigd.v1alpha1.PodConfig/Lookup"
-	PodConfig_LookupStream_FullMethodName = "/podconfigd.v1alpha1.PodConfig/LookupStream"
-	PodConfig_Resync_FullMethodName       = "/podconfigd.v1alpha1.PodConfig/Resync"
-	PodConfig_Release_FullMethodName      = "/podconfigd.v1alpha1.PodConfig/Release"
+	PodConfig_Watch_FullMethodName           = "/podconfigd.v1alpha1.PodConfig/Watch"
+	PodConfig_List_FullMethodName            = "/podconfigd.v1alpha1.PodConfig/List"
+	PodConfig_Status_FullMethodName          = "/podconfigd.v1alpha1.PodConfig/Status"
+	PodConfig_History_FullMethodName         = "/podconfigd.v1alpha1.PodConfig/History"
+	PodConfig_Lookup_FullMethodName          = "/podconfigd.v1alpha1.PodConfig/Lookup"
+	PodConfig_LookupStream_FullMethodName    = "/podconfigd.v1alpha1.PodConfig/LookupStream"
+	PodConfig_WatchContainers_FullMethodName = "/podconfigd.v1alpha1.PodConfig/WatchContainers"
+	PodConfig_ListContainers_FullMethodName  = "/podconfigd.v1alpha1.PodConfig/ListContainers"
+	PodConfig_Resync_FullMethodName          = "/podconfigd.v1alpha1.PodConfig/Resync"
+	PodConfig_Release_FullMethodName         = "/podconfigd.v1alpha1.PodConfig/Release"
 )
 
 // PodConfigClient is the client API for PodConfig service.
@@ -74,6 +76,20 @@ type PodConfigClient interface {
 	// Errors: RESOURCE_EXHAUSTED if there are too many streams. The errors of a query are in
 	// its answer.
 	LookupStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LookupStreamRequest, LookupStreamResponse], error)
+	// WatchContainers sends the present containers and sandboxes of the container runtime, each
+	// with its pod, and then each change, until the client cancels. A subscriber that falls
+	// behind gets a BOOKMARK with reset, and then the present containers.
+	//
+	// Errors: INVALID_ARGUMENT if a field is invalid, RESOURCE_EXHAUSTED if there are too
+	// many subscribers, UNAVAILABLE if the daemon stops, UNIMPLEMENTED if it has no container
+	// runtime.
+	WatchContainers(ctx context.Context, in *WatchContainersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchContainersResponse], error)
+	// ListContainers returns the present containers and sandboxes of the container runtime,
+	// each with its pod, and their revision. WatchContainers can resume from the revision.
+	//
+	// Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED and UNIMPLEMENTED as for WatchContainers,
+	// UNAVAILABLE if the runtime has not been listed yet.
+	ListContainers(ctx context.Context, in *ListContainersRequest, opts ...grpc.CallOption) (*ListContainersResponse, error)
 	// Resync sends a SYNC for one pod to the subscribers that request the SYNC operation.
 	//
 	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
@@ -166,6 +182,35 @@ func (c *podConfigClient) LookupStream(ctx context.Context, opts ...grpc.CallOpt
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodConfig_LookupStreamClient = grpc.BidiStreamingClient[LookupStreamRequest, LookupStreamResponse]
 
+func (c *podConfigClient) WatchContainers(ctx context.Context, in *WatchContainersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchContainersResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PodConfig_ServiceDesc.Streams[2], PodConfig_WatchContainers_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchContainersRequest, WatchContainersResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodConfig_WatchContainersClient = grpc.ServerStreamingClient[WatchContainersResponse]
+
+func (c *podConfigClient) ListContainers(ctx context.Context, in *ListContainersRequest, opts ...grpc.CallOption) (*ListContainersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListContainersResponse)
+	err := c.cc.Invoke(ctx, PodConfig_ListContainers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *podConfigClient) Resync(ctx context.Context, in *ResyncRequest, opts ...grpc.CallOption) (*ResyncResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResyncResponse)
@@ -228,6 +273,20 @@ type PodConfigServer interface {
 	// Errors: RESOURCE_EXHAUSTED if there are too many streams. The errors of a query are in
 	// its answer.
 	LookupStream(grpc.BidiStreamingServer[LookupStreamRequest, LookupStreamResponse]) error
+	// WatchContainers sends the present containers and sandboxes of the container runtime, each
+	// with its pod, and then each change, until the client cancels. A subscriber that falls
+	// behind gets a BOOKMARK with reset, and then the present containers.
+	//
+	// Errors: INVALID_ARGUMENT if a field is invalid, RESOURCE_EXHAUSTED if there are too
+	// many subscribers, UNAVAILABLE if the daemon stops, UNIMPLEMENTED if it has no container
+	// runtime.
+	WatchContainers(*WatchContainersRequest, grpc.ServerStreamingServer[WatchContainersResponse]) error
+	// ListContainers returns the present containers and sandboxes of the container runtime,
+	// each with its pod, and their revision. WatchContainers can resume from the revision.
+	//
+	// Errors: INVALID_ARGUMENT, RESOURCE_EXHAUSTED and UNIMPLEMENTED as for WatchContainers,
+	// UNAVAILABLE if the runtime has not been listed yet.
+	ListContainers(context.Context, *ListContainersRequest) (*ListContainersResponse, error)
 	// Resync sends a SYNC for one pod to the subscribers that request the SYNC operation.
 	//
 	// Errors: INVALID_ARGUMENT if the name is not valid for a pod, NOT_FOUND if there is no
@@ -265,6 +324,12 @@ func (UnimplementedPodConfigServer) Lookup(context.Context, *LookupRequest) (*Lo
 }
 func (UnimplementedPodConfigServer) LookupStream(grpc.BidiStreamingServer[LookupStreamRequest, LookupStreamResponse]) error {
 	return status.Error(codes.Unimplemented, "method LookupStream not implemented")
+}
+func (UnimplementedPodConfigServer) WatchContainers(*WatchContainersRequest, grpc.ServerStreamingServer[WatchContainersResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchContainers not implemented")
+}
+func (UnimplementedPodConfigServer) ListContainers(context.Context, *ListContainersRequest) (*ListContainersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListContainers not implemented")
 }
 func (UnimplementedPodConfigServer) Resync(context.Context, *ResyncRequest) (*ResyncResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Resync not implemented")
@@ -383,6 +448,35 @@ func _PodConfig_LookupStream_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type PodConfig_LookupStreamServer = grpc.BidiStreamingServer[LookupStreamRequest, LookupStreamResponse]
 
+func _PodConfig_WatchContainers_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchContainersRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(PodConfigServer).WatchContainers(m, &grpc.GenericServerStream[WatchContainersRequest, WatchContainersResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PodConfig_WatchContainersServer = grpc.ServerStreamingServer[WatchContainersResponse]
+
+func _PodConfig_ListContainers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListContainersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PodConfigServer).ListContainers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PodConfig_ListContainers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PodConfigServer).ListContainers(ctx, req.(*ListContainersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PodConfig_Resync_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ResyncRequest)
 	if err := dec(in); err != nil {
@@ -443,6 +537,10 @@ var PodConfig_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _PodConfig_Lookup_Handler,
 		},
 		{
+			MethodName: "ListContainers",
+			Handler:    _PodConfig_ListContainers_Handler,
+		},
+		{
 			MethodName: "Resync",
 			Handler:    _PodConfig_Resync_Handler,
 		},
@@ -462,6 +560,11 @@ var PodConfig_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _PodConfig_LookupStream_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "WatchContainers",
+			Handler:       _PodConfig_WatchContainers_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "podconfigd/v1alpha1/podconfigd.proto",

@@ -25,6 +25,8 @@ var readingCalls = map[string]bool{
 	"/podconfigd.v1alpha1.PodConfig/History":                         true,
 	"/podconfigd.v1alpha1.PodConfig/Lookup":                          true,
 	"/podconfigd.v1alpha1.PodConfig/LookupStream":                    true,
+	"/podconfigd.v1alpha1.PodConfig/WatchContainers":                 true,
+	"/podconfigd.v1alpha1.PodConfig/ListContainers":                  true,
 	"/v1alpha1.Pods/WatchPods":                                       true,
 	"/v1alpha1.Pods/ListPods":                                        true,
 	"/v1alpha1.Pods/GetPod":                                          true,

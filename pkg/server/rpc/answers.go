@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	stream "github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
@@ -26,10 +24,11 @@ import (
 
 // listCalls are the calls whose answers can be as large as all pods together.
 var listCalls = map[string]bool{
-	podsv1alpha1.Pods_ListPods_FullMethodName: true,
-	v1alpha1.PodConfig_List_FullMethodName:    true,
-	v1alpha1.PodConfig_Status_FullMethodName:  true,
-	v1alpha1.PodConfig_History_FullMethodName: true,
+	podsv1alpha1.Pods_ListPods_FullMethodName:        true,
+	v1alpha1.PodConfig_List_FullMethodName:           true,
+	v1alpha1.PodConfig_Status_FullMethodName:         true,
+	v1alpha1.PodConfig_History_FullMethodName:        true,
+	v1alpha1.PodConfig_ListContainers_FullMethodName: true,
 }
 
 // register registers a service. It turns unary calls into streams, which end after the response is
@@ -170,11 +169,8 @@ func sendFrames(s *Services, stream grpc.ServerStream, cursor *view.Cursor, enco
 	var messages []any
 	for {
 		frames, err := cursor.Next(ctx)
-		if errors.Is(err, access.ErrNames) {
-			return callError(err)
-		}
 		if err != nil {
-			return status.FromContextError(err).Err()
+			return waitError(ctx, err)
 		}
 		messages = messages[:0]
 		for _, f := range frames {

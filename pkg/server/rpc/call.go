@@ -193,6 +193,14 @@ func callError(err error) error {
 	return status.Error(Code(err), err.Error())
 }
 
+// waitError is callError for what waits until the context is done.
+func waitError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return callError(err)
+}
+
 // Code returns the code of gRPC for an error that may have a status.
 func Code(err error) codes.Code {
 	if code, ok := callCodes[apierrors.ReasonForError(err)]; ok {

@@ -38,11 +38,8 @@ func (a *podConfigAPI) Lookup(ctx context.Context, request *v1alpha1.LookupReque
 // lookup answers a query. Its errors have a code.
 func (a *podConfigAPI) lookup(ctx context.Context, scope *view.Scope, query *lookup.Query) (*v1alpha1.LookupResponse, error) {
 	answer, err := a.services.Find(ctx, scope, query)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, status.FromContextError(ctx.Err()).Err()
-	case err != nil:
-		return nil, callError(err)
+	if err != nil {
+		return nil, waitError(ctx, err)
 	}
 	return lookupResponse(answer)
 }
@@ -147,15 +144,7 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 			Phase: p.Phase, PodIps: p.PodIPs, HostNetwork: p.HostNetwork, Ended: timestamp(p.Ended), StatusBy: p.StatusBy,
 			Secondary: p.Secondary, PodMissing: p.PodMissing,
 		}
-		pod.Owners, pod.Resources = ownersOf(p.Owners), resourcesOf(p.Resources)
-		if c := p.Container; c != nil {
-			pod.Container = &v1alpha1.LookupContainer{
-				Id: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State, ExitCode: c.ExitCode,
-				Restarts: uint32(c.Restarts), Started: timestamp(c.Started), Ended: timestamp(c.Ended),
-				SandboxId: c.SandboxID, Pid: int32(c.PID), StartTime: c.StartTime, Cgroup: c.Cgroup, CgroupId: c.CgroupID,
-				Netns: c.NetNS, Mntns: c.MntNS, Pidns: c.PidNS, Cgroupns: c.CgroupNS,
-			}
-		}
+		pod.Container, pod.Owners, pod.Resources = containerOf(p.Container), ownersOf(p.Owners), resourcesOf(p.Resources)
 		if p.Pod != nil {
 			data, err := p.Pod.Marshal()
 			if err != nil {
@@ -168,6 +157,18 @@ func lookupResponse(answer *stream.Lookup) (*v1alpha1.LookupResponse, error) {
 	return response, nil
 }
 
+func containerOf(c *stream.LookupContainer) *v1alpha1.LookupContainer {
+	if c == nil {
+		return nil
+	}
+	return &v1alpha1.LookupContainer{
+		Id: c.ID, Name: c.Name, Sandbox: c.Sandbox, State: c.State, ExitCode: c.ExitCode,
+		Restarts: uint32(c.Restarts), Started: timestamp(c.Started), Ended: timestamp(c.Ended),
+		SandboxId: c.SandboxID, Pid: int32(c.PID), StartTime: c.StartTime, Cgroup: c.Cgroup, CgroupId: c.CgroupID,
+		Netns: c.NetNS, Mntns: c.MntNS, Pidns: c.PidNS, Cgroupns: c.CgroupNS,
+	}
+}
+
 func ownersOf(owners []stream.Owner) (messages []*v1alpha1.Owner) {
 	for _, o := range owners {
 		messages = append(messages, &v1alpha1.Owner{ApiVersion: o.APIVersion, Kind: o.Kind, Name: o.Name, Uid: o.UID, Labels: o.Labels})
@@ -177,26 +178,32 @@ func ownersOf(owners []stream.Owner) (messages []*v1alpha1.Owner) {
 
 func resourcesOf(all []stream.ContainerResources) (messages []*v1alpha1.ContainerResources) {
 	for i := range all {
-		r := &all[i]
-		message := &v1alpha1.ContainerResources{Container: r.Container, Cpus: r.CPUs}
-		for _, d := range r.Devices {
-			message.Devices = append(message.Devices, &v1alpha1.Devices{Resource: d.Resource, Ids: d.IDs, Numa: d.NUMA})
-		}
-		for _, m := range r.Memory {
-			message.Memory = append(message.Memory, &v1alpha1.MemoryBlock{Type: m.Type, Size: m.Size, Numa: m.NUMA})
-		}
-		for _, claim := range r.DynamicResources {
-			claimed := &v1alpha1.ClaimedDevices{Claim: claim.Claim}
-			for _, d := range claim.Devices {
-				claimed.Devices = append(claimed.Devices, &v1alpha1.ClaimedDevice{
-					Driver: d.Driver, Pool: d.Pool, Device: d.Device, ShareId: d.ShareID, Cdi: d.CDI,
-				})
-			}
-			message.DynamicResources = append(message.DynamicResources, claimed)
-		}
-		messages = append(messages, message)
+		messages = append(messages, resourcesOfOne(&all[i]))
 	}
 	return messages
+}
+
+func resourcesOfOne(r *stream.ContainerResources) *v1alpha1.ContainerResources {
+	if r == nil {
+		return nil
+	}
+	message := &v1alpha1.ContainerResources{Container: r.Container, Cpus: r.CPUs}
+	for _, d := range r.Devices {
+		message.Devices = append(message.Devices, &v1alpha1.Devices{Resource: d.Resource, Ids: d.IDs, Numa: d.NUMA})
+	}
+	for _, m := range r.Memory {
+		message.Memory = append(message.Memory, &v1alpha1.MemoryBlock{Type: m.Type, Size: m.Size, Numa: m.NUMA})
+	}
+	for _, claim := range r.DynamicResources {
+		claimed := &v1alpha1.ClaimedDevices{Claim: claim.Claim}
+		for _, d := range claim.Devices {
+			claimed.Devices = append(claimed.Devices, &v1alpha1.ClaimedDevice{
+				Driver: d.Driver, Pool: d.Pool, Device: d.Device, ShareId: d.ShareID, Cdi: d.CDI,
+			})
+		}
+		message.DynamicResources = append(message.DynamicResources, claimed)
+	}
+	return message
 }
 
 func timestamp(t *time.Time) *timestamppb.Timestamp {

@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	podconfigd "github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
@@ -27,6 +31,37 @@ func watchContainers(t *testing.T, d *e2e.Daemon, opts client.ContainerOptions) 
 	next, stop := iter.Pull2(d.Client.WatchContainers(t.Context(), opts))
 	t.Cleanup(stop)
 	return &containerStream{t: t, next: next, revision: opts.Since}
+}
+
+// callContainers reads the same stream over gRPC.
+func callContainers(t *testing.T, d *e2e.Daemon, request *podconfigd.WatchContainersRequest) *containerStream {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+d.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	stream, err := podconfigd.NewPodConfigClient(conn).WatchContainers(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &containerStream{t: t, revision: request.GetSince(), next: func() (*v1alpha1.ContainerUpdate, error, bool) {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil, err, false
+		}
+		u := &v1alpha1.ContainerUpdate{
+			Instance: m.GetInstance(), Revision: m.GetRevision(), Op: v1alpha1.Op(strings.TrimPrefix(m.GetOp().String(), "OPERATION_")),
+			InitialSyncComplete: m.GetInitialSyncComplete(), Reset: m.GetReset_(), Message: m.GetMessage(),
+		}
+		if c, pod := m.GetContainer().GetContainer(), m.GetContainer().GetPod(); c != nil {
+			u.Container = &v1alpha1.PodContainer{
+				LookupContainer: v1alpha1.LookupContainer{ID: c.GetId(), Name: c.GetName(), State: c.GetState(), PID: int(c.GetPid()), CgroupID: c.GetCgroupId()},
+				Pod:             v1alpha1.ContainerPod{Namespace: pod.GetNamespace(), Name: pod.GetName(), UID: pod.GetUid(), Source: pod.GetSource()},
+			}
+		}
+		return u, nil, true
+	}}
 }
 
 // until returns the first line that matches, as "OP source namespace/name container state".
@@ -72,6 +107,8 @@ func TestContainers(t *testing.T) {
 			t.Cleanup(func() { d.Client.CloseIdleConnections() })
 			all := watchContainers(t, d, client.ContainerOptions{Labels: true})
 			all.until("BOOKMARK complete")
+			calls := callContainers(t, d, &podconfigd.WatchContainersRequest{})
+			calls.until("BOOKMARK complete")
 			d.Put(t, "web", components.Image)
 			pods := d.Watch(t, client.Options{})
 			pods.Expect(t, "ADD web-node1")
@@ -98,9 +135,15 @@ func TestContainers(t *testing.T) {
 			if e := removed.Container; e.Ended == nil || e.PID != pid || e.CgroupID != u.Container.CgroupID {
 				t.Errorf("%+v", e)
 			}
-			resumed.until("ADD orphan default/stray sandbox")
-			if got := resumed.until("REMOVE file default/web-node1 c exited"); got.Revision != removed.Revision {
-				t.Errorf("resumed: revision %d, want %d", got.Revision, removed.Revision)
+			calls.until(fmt.Sprint("UPDATE file default/web-node1 c running ", pid))
+			for _, s := range []*containerStream{
+				resumed, calls, callContainers(t, d, &podconfigd.WatchContainersRequest{Instance: u.Instance, Since: &u.Revision}),
+			} {
+				s.until("ADD orphan default/stray sandbox")
+				got := s.until("REMOVE file default/web-node1 c exited")
+				if got.Revision != removed.Revision || got.Container.ID != c || got.Container.CgroupID != removed.Container.CgroupID {
+					t.Errorf("revision %d, %+v, want %d, %+v", got.Revision, got.Container, removed.Revision, removed.Container)
+				}
 			}
 			list, err := d.Client.ListContainers(t.Context(), client.ContainerOptions{Source: "file"})
 			if err != nil || len(list.Containers) != 1 || list.Containers[0].ID != sandbox || list.Revision < removed.Revision {

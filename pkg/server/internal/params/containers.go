@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/containers"
 )
 
@@ -40,6 +41,41 @@ func ParseContainers(raw string) (*Containers, error) {
 	}
 	q.checkContainers(&c.WatchOptions)
 	return c, q.Err()
+}
+
+// WatchContainers converts a request for the stream of containers.
+func WatchContainers(request *v1alpha1.WatchContainersRequest) (containers.WatchOptions, error) {
+	f := Faults{fields: selectorFields}
+	opts := f.containers(request)
+	opts.Instance, opts.Since = request.GetInstance(), request.Since
+	if opts.Since != nil && *opts.Since < 0 {
+		f.Add("since", notRevision(*opts.Since))
+	}
+	f.checkContainers(&opts)
+	return opts, f.Err()
+}
+
+// ListContainers converts a request for a list of containers.
+func ListContainers(request *v1alpha1.ListContainersRequest) (containers.WatchOptions, error) {
+	f := Faults{fields: selectorFields}
+	opts := f.containers(request)
+	f.checkContainers(&opts)
+	return opts, f.Err()
+}
+
+// containers converts what both requests have.
+func (f *Faults) containers(request interface {
+	GetSelector() *v1alpha1.PodSelector
+	GetLabels() bool
+	GetOwners() bool
+},
+) containers.WatchOptions {
+	opts := containers.WatchOptions{Labels: request.GetLabels(), Owners: request.GetOwners()}
+	opts.Selector, _ = f.selection(request.GetSelector(), nil)
+	if opts.Selector.NoMirrorPods {
+		f.Add("selector.no_mirror_pods", errors.New("not supported for containers"))
+	}
+	return opts
 }
 
 // checkContainers checks what depends on several parameters, and the fields of the selector.
