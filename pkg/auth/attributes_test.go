@@ -28,6 +28,7 @@ func TestAttributesOf(t *testing.T) {
 		{"GET", "/v1alpha1/runtime", "get", "proxy"},
 		{"GET", "/v1alpha1/history", "get", "proxy"},
 		{"GET", "/v1alpha1/lookup", "get", "proxy"},
+		{"GET", "/v1alpha1/containers", "get", "proxy"},
 		{"POST", "/v1alpha1/resync", "create", "proxy"},
 		{"POST", "/v1alpha1/release", "create", "proxy"},
 		{"GET", "/v1alpha1/release", "get", "proxy"},

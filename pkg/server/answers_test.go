@@ -32,7 +32,7 @@ var declarations = []string{
 // somebody has looked at what it shows to whom.
 func TestFieldsOfAnswers(t *testing.T) {
 	var found []string
-	for _, answer := range []any{v1alpha1.Update{}, v1alpha1.Status{}, v1alpha1.History{}, v1alpha1.Lookup{}, v1alpha1.RuntimePods{}} {
+	for _, answer := range []any{v1alpha1.Update{}, v1alpha1.Status{}, v1alpha1.History{}, v1alpha1.Lookup{}, v1alpha1.RuntimePods{}, v1alpha1.Containers{}, v1alpha1.ContainerUpdate{}} {
 		kind := reflect.TypeOf(answer)
 		found = fieldsOfType(found, kind, kind.Name())
 	}

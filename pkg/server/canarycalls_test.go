@@ -46,11 +46,11 @@ var canaryCalls = map[string]func(context.Context, *grpc.ClientConn) ([]proto.Me
 		return one(s.Recv())
 	},
 	"podconfigd.v1alpha1.PodConfig/WatchContainers": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
-		s, err := podconfigd.NewPodConfigClient(c).WatchContainers(ctx, &podconfigd.WatchContainersRequest{Labels: true})
+		s, err := podconfigd.NewPodConfigClient(c).WatchContainers(ctx, &podconfigd.WatchContainersRequest{Labels: true, Owners: true})
 		return untilBookmark(s, err, func(m *podconfigd.WatchContainersResponse) bool { return m.GetInitialSyncComplete() })
 	},
 	"podconfigd.v1alpha1.PodConfig/ListContainers": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
-		return one(podconfigd.NewPodConfigClient(c).ListContainers(ctx, &podconfigd.ListContainersRequest{Labels: true}))
+		return one(podconfigd.NewPodConfigClient(c).ListContainers(ctx, &podconfigd.ListContainersRequest{Labels: true, Owners: true}))
 	},
 	"podconfigd.v1alpha1.PodConfig/Resync": func(ctx context.Context, c *grpc.ClientConn) ([]proto.Message, error) {
 		return one(podconfigd.NewPodConfigClient(c).Resync(ctx, &podconfigd.ResyncRequest{Namespace: "default", Name: "x"}))

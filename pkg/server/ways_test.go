@@ -45,6 +45,7 @@ var wholePods = map[string][]string{
 	"podconfigd.v1alpha1.PodConfig/Lookup":       {""},
 	"podconfigd.v1alpha1.PodConfig/LookupStream": {""},
 	// These have texts of pods, but no pods.
+	"/v1alpha1/containers":                          {},
 	"podconfigd.v1alpha1.PodConfig/WatchContainers": {},
 	"podconfigd.v1alpha1.PodConfig/ListContainers":  {},
 	"v1alpha1.Pods/ListPods":                        {""},
@@ -130,7 +131,7 @@ var journeyCalls = map[string]func(context.Context, *grpc.ClientConn) (func() (p
 		return func() (proto.Message, error) { return s.Recv() }, err
 	},
 	"podconfigd.v1alpha1.PodConfig/WatchContainers": func(ctx context.Context, c *grpc.ClientConn) (func() (proto.Message, error), error) {
-		s, err := podconfigd.NewPodConfigClient(c).WatchContainers(ctx, &podconfigd.WatchContainersRequest{Labels: true})
+		s, err := podconfigd.NewPodConfigClient(c).WatchContainers(ctx, &podconfigd.WatchContainersRequest{Labels: true, Owners: true})
 		return func() (proto.Message, error) { return s.Recv() }, err
 	},
 	"v1alpha1.Pods/WatchPods": func(ctx context.Context, c *grpc.ClientConn) (func() (proto.Message, error), error) {

@@ -100,7 +100,8 @@ func newWorld(t *testing.T, dir string, level access.Level) *world {
 		t.Cleanup(func() { cancel(); <-done })
 		o.Policy = filledRules(level)
 		l := lookup.New(lookup.Options{Journal: o.Journal, Runtime: filledRuntime{}, Owners: ownersInAPI, Devices: devicesOf("edited", "canary:device;1?query")})
-		o.Lookup = l
+		o.Lookup, o.Owners = l, true
+		o.Journal.SetOwners(ownersInAPI)
 		streamContainers(t, o, "edited", "replaced-1", "seen")
 		go func() { done <- l.Run(ctx) }()
 		t.Cleanup(func() { cancel(); <-done })
