@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -50,6 +51,18 @@ func TopOwner(owners []v1alpha1.Owner) string {
 	}
 	top := &owners[len(owners)-1]
 	return strings.ToLower(top.Kind) + "/" + top.Name
+}
+
+// Container returns the name of a container and its state, with the exit code if it is known.
+func Container(c *v1alpha1.LookupContainer) (name, state string) {
+	name, state = cmp.Or(c.Name, "<unknown>"), cmp.Or(c.State, "<unknown>")
+	if c.Sandbox {
+		name = "<sandbox>"
+	}
+	if c.ExitCode != nil {
+		state += fmt.Sprintf(" (%d)", *c.ExitCode)
+	}
+	return name, state
 }
 
 // Age returns how long ago a time was.

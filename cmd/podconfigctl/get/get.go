@@ -1,4 +1,4 @@
-// Package get has the command get, which lists and watches pods.
+// Package get has the command get, which lists and watches pods and containers.
 package get
 
 import (
@@ -32,9 +32,8 @@ import (
 
 // Options are the flags of get pods.
 type Options struct {
-	output, namespace, selector, fieldSelector, ownedBy      string
-	mirrorPods, all, noHeaders, showLabels, managed, devices bool
-	watch, watchOnly, watchEvents, ignoreNotFound            bool
+	listFlags
+	mirrorPods, showLabels, managed, devices, ignoreNotFound bool
 	labelColumns                                             []string
 	// args are the arguments, and names what they stand for.
 	args  []string
@@ -44,7 +43,7 @@ type Options struct {
 // NewCommand returns the command.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "get", Short: "Display resources of the daemon"}
-	cmd.AddCommand(newPodsCommand())
+	cmd.AddCommand(newPodsCommand(), newContainersCommand())
 	return cmd
 }
 
@@ -89,9 +88,7 @@ printed too: use --output-watch-events to distinguish it.`,
   podconfigctl get pods --watch --output-watch-events`,
 		RunE: flags.RunE(func(_ *cobra.Command, names []string) error {
 			o.args = names
-			if o.all {
-				o.namespace = "" // as for kubectl
-			}
+			o.takeAll()
 			_, err := o.check()
 			return err
 		}, o.Run),
@@ -99,16 +96,9 @@ printed too: use --output-watch-events to distinguish it.`,
 	flags.AddTo(pods)
 	f := pods.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: wide, "+strings.Join(objectprint.Formats, ", ")+". A format that ends in = has a template, or the path of a file with one. If empty, prints a table.")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the pods. If empty, lists all namespaces.")
+	o.addTo(f, "pod")
 	f.BoolVar(&o.mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
-	f.BoolVarP(&o.all, "all-namespaces", "A", false, "List the pods of all namespaces and ignore --namespace. This is the default without --namespace.")
-	f.StringVarP(&o.selector, "selector", "l", "", "Select pods by label, for example app=web.")
 	f.StringVar(&o.fieldSelector, "field-selector", "", "Select pods by field, for example status.phase=Running.")
-	f.StringVar(&o.ownedBy, "owner", "", cli.OwnerHelp)
-	f.BoolVarP(&o.watch, "watch", "w", false, "After the list, print each pod that changes.")
-	f.BoolVar(&o.watchOnly, "watch-only", false, "Print each pod that changes, without the list.")
-	f.BoolVar(&o.watchEvents, "output-watch-events", false, "With --watch or --watch-only, print also what happened: ADDED, MODIFIED or DELETED.")
-	f.BoolVar(&o.noHeaders, "no-headers", false, "Print the table without headers.")
 	f.BoolVar(&o.showLabels, "show-labels", false, "Add the labels as the last column of the table.")
 	f.StringSliceVarP(&o.labelColumns, "label-columns", "L", nil, "Comma-separated list of labels to add as columns of the table.")
 	f.BoolVar(&o.managed, "show-managed-fields", false, "Keep managedFields in JSON and YAML. Requires --keep-managed-fields of the daemon.")
@@ -131,7 +121,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	if err != nil {
 		return err
 	}
-	owners, err := o.owners(ctx, c)
+	owners, err := findsOwners(ctx, c, o.ownedBy, o.output == "wide")
 	if err != nil {
 		return err
 	}
@@ -169,29 +159,13 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	return o.print(list, missing, printer, table, out, streams.ErrOut)
 }
 
-// owners reports whether the daemon finds owners, if that is needed. Without them, it fails for --owner: a daemon of an earlier version
-// ignores this parameter in a watch, and sends all pods.
-func (o *Options) owners(ctx context.Context, c *client.Client) (bool, error) {
-	if o.ownedBy == "" && o.output != "wide" {
-		return false, nil
-	}
-	status, err := c.Status(ctx)
-	switch {
-	case err != nil:
-		return false, nil //nolint:nilerr // the client may not read it
-	case status.Owners == nil && o.ownedBy != "":
-		return false, errors.New("--owner: podconfigd does not know the owners of pods: start it with --owners")
-	}
-	return status.Owners != nil, nil
-}
-
 // print prints a list. It returns the error missing, which names the pods that are not found.
 func (o *Options) print(list *unstructured.UnstructuredList, missing error, printer printers.ResourcePrinter, table bool, out, notes io.Writer) error {
 	switch {
 	case len(list.Items) == 0 && len(o.names) > 0:
 		return missing
 	case len(list.Items) == 0 && table:
-		fmt.Fprintln(notes, "No resources found")
+		noteNone(notes)
 		return nil
 	}
 	var object runtime.Object = asList(list.Items)

@@ -16,11 +16,16 @@ import (
 
 // run runs get pods with a server and flags.
 func run(ctx context.Context, server string, out io.Writer, flags ...string) error {
+	return runGet(ctx, server, out, io.Discard, append([]string{"pods"}, flags...)...)
+}
+
+// runGet runs get with a server and arguments.
+func runGet(ctx context.Context, server string, out, notes io.Writer, args ...string) error {
 	cmd := NewCommand()
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.SetOut(out)
-	cmd.SetErr(io.Discard)
-	cmd.SetArgs(append([]string{"pods", "--server", server}, flags...))
+	cmd.SetErr(notes)
+	cmd.SetArgs(append(args, "--server", server))
 	return cmd.ExecuteContext(ctx)
 }
 

@@ -297,13 +297,8 @@ func lookupRow(p *v1alpha1.LookupPod, wide bool) []string {
 	container, state, id := "<none>", p.Phase, ""
 	ended := p.Ended
 	if c := p.Container; c != nil {
-		container, state, id = c.Name, c.State, c.ID
-		if c.Sandbox {
-			container = "<sandbox>"
-		}
-		if c.ExitCode != nil {
-			state += fmt.Sprintf(" (%d)", *c.ExitCode)
-		}
+		id = c.ID
+		container, state = cli.Container(c)
 		if c.Ended != nil {
 			ended = c.Ended
 		}
@@ -312,7 +307,7 @@ func lookupRow(p *v1alpha1.LookupPod, wide bool) []string {
 	if ended != nil {
 		state += ", ended " + cli.Age(ended) + " ago"
 	}
-	row := []string{p.Namespace, p.Name, cmp.Or(container, "<unknown>"), state, cmp.Or(p.Source, "<none>")}
+	row := []string{p.Namespace, p.Name, container, state, cmp.Or(p.Source, "<none>")}
 	if wide {
 		row = append(row, p.UID, cmp.Or(strings.Join(p.PodIPs, ","), "<none>"), cmp.Or(id, "<none>"))
 	}

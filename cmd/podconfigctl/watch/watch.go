@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
-	"regexp"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -143,36 +140,16 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 			stream.Ops = append(stream.Ops, v1alpha1.Op(op))
 		}
 	}
-	var last string
-	stream.OnDisconnect = func(err error, _ time.Duration) {
-		if err.Error() != last { // once, not at each attempt
-			last = err.Error()
-			fmt.Fprintf(streams.ErrOut, "podconfigctl: %v; reconnecting\n", err)
-		}
-	}
+	stream.OnDisconnect = cli.NoteDisconnects(streams.ErrOut)
 	for update, err := range c.Updates(ctx, stream) {
 		if err != nil {
-			return asFlags(err)
+			return cli.AsFlags(err)
 		}
 		if err := p.print(update); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// parameter finds the name of a parameter that the daemon refuses.
-var parameter = regexp.MustCompile(`parameter "(\w+)"`)
-
-// asFlags returns an error of the daemon with the names of the flags in place of those of the parameters. A daemon of another version
-// does not know all parameters. It then lists those that it knows, and not all of these are flags.
-func asFlags(err error) error {
-	refused, ok := errors.AsType[*client.RefusedError](err)
-	if !ok || refused.Code != http.StatusBadRequest || strings.HasPrefix(refused.Message, "unknown parameter") {
-		return err
-	}
-	text := parameter.ReplaceAllString(err.Error(), "--$1")
-	return errors.New(strings.NewReplacer("--fieldSelector", "--field-selector", "--labelSelector", "--selector").Replace(text))
 }
 
 // printer prints updates.

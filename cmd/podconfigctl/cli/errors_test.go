@@ -1,4 +1,4 @@
-package watch
+package cli
 
 import (
 	"net/http"
@@ -14,7 +14,7 @@ func TestErrorsNameFlags(t *testing.T) {
 		`parameter "owner": start it with --owners`:       `--owner: start it with --owners`,
 		`unknown parameter "owner": expected one of mode`: `unknown parameter "owner": expected one of mode`,
 	} {
-		if got := asFlags(&client.RefusedError{Code: http.StatusBadRequest, Message: message}).Error(); got != want {
+		if got := AsFlags(&client.RefusedError{Code: http.StatusBadRequest, Message: message}).Error(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
