@@ -4,7 +4,7 @@ MODULE := github.com/podconfigd/podconfigd
 GO ?= go
 
 # Nested modules, which ./... does not include.
-NESTED_MODULES := test/bench test/conformance test/powercut test/clients
+NESTED_MODULES := test/bench test/conformance test/powercut test/clients examples/ebpf
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
 # Modules that are only linted: one without tests, whose databases take long to compile, and one whose tests need a
 # browser (make browser).

@@ -48,8 +48,12 @@ func TestModulesHaveOneToolchain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	examples, err := filepath.Glob(filepath.Join(root, "examples", "*", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	compared := 0
-	for _, path := range slices.Concat(modules, deeper) {
+	for _, path := range slices.Concat(modules, deeper, examples) {
 		file := readModFile(t, path)
 		for _, replace := range file.Replace {
 			if replace.Old.Path != "github.com/podconfigd/podconfigd" {
@@ -61,7 +65,7 @@ func TestModulesHaveOneToolchain(t *testing.T) {
 			}
 		}
 	}
-	if compared < 7 {
+	if compared < 8 {
 		t.Errorf("only %d modules compile this one", compared)
 	}
 }
