@@ -73,7 +73,7 @@ func describedPaths() (paths []string) {
 type jsonObject = map[string]any
 
 // cutOut returns the part of Kubernetes' document of api/v1 that podconfigd serves:
-// lists, watches and gets of its resources, and the schemas of the answers.
+// lists, watches and gets of its resources, and the schemas of the answers. It adds the parameter that only podconfigd has.
 func cutOut(t *testing.T, data []byte) jsonObject {
 	t.Helper()
 	var document struct {
@@ -98,6 +98,14 @@ func cutOut(t *testing.T, data []byte) jsonObject {
 			return !strings.HasPrefix(contentType, jsonType) && !strings.HasPrefix(contentType, protobufType)
 		})
 		delete(answers, "401")
+	}
+	for _, path := range []string{"/api/v1/pods", "/api/v1/namespaces/{namespace}/pods"} { // not a parameter of Kubernetes
+		get := paths[path].(jsonObject)["get"].(jsonObject)
+		parameters, _ := get["parameters"].([]any) // a list of all namespaces has those of its path
+		get["parameters"] = append(parameters, jsonObject{
+			"name": "owner", "in": "query", "schema": jsonObject{"type": "string", "uniqueItems": true},
+			"description": "Select pods by one of their owners, as KIND/NAME or KIND.GROUP/NAME. Requires --owners of podconfigd.",
+		})
 	}
 	// If the document shows that the server validates an object, kubectl sends it without
 	// its own validation. Then it prints the server's answer.
