@@ -34,6 +34,7 @@ func Compare(before, after *v1.Pod) []string {
 	var d differ
 	d.compare("metadata.labels", generic(before.Labels), generic(after.Labels))
 	d.compare("metadata.annotations", generic(writtenAnnotations(before)), generic(writtenAnnotations(after)))
+	d.compare("metadata.ownerReferences", ownerUIDs(before), ownerUIDs(after))
 	d.compare("metadata.deletionTimestamp", generic(before.DeletionTimestamp), generic(after.DeletionTimestamp))
 	// The conversion to JSON takes a hundred times as long as this comparison.
 	if !reflect.DeepEqual(&before.Spec, &after.Spec) {
@@ -52,6 +53,16 @@ func writtenAnnotations(pod *v1.Pod) map[string]string {
 		delete(written, key)
 	}
 	return written
+}
+
+// ownerUIDs returns the UIDs of the owners that a pod refers to, by KIND/NAME.
+func ownerUIDs(pod *v1.Pod) map[string]any {
+	uids := make(map[string]any, len(pod.OwnerReferences))
+	for i := range pod.OwnerReferences {
+		o := &pod.OwnerReferences[i]
+		uids[o.Kind+"/"+o.Name] = string(o.UID)
+	}
+	return uids
 }
 
 // generic converts a value to JSON types.

@@ -42,6 +42,9 @@ func TestCompare(t *testing.T) {
 		}, nil},
 		{"deletion", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)} },
 			[]string{"metadata.deletionTimestamp: (none) → 1970-01-01T00:00:00Z"}},
+		{"an owner", func(p *v1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-1", UID: "1f4b"}}
+		}, []string{"metadata.ownerReferences.ReplicaSet/web-1: (none) → 1f4b"}},
 		{"the status", func(p *v1.Pod) { p.Status.Phase = v1.PodRunning }, []string{`status.phase: (none) → Running`}},
 		{"a long value", func(p *v1.Pod) { p.Spec.Hostname = strings.Repeat("x", 100) },
 			[]string{"spec.hostname: (none) → " + strings.Repeat("x", maxValue-1) + "…"}},

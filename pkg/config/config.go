@@ -19,8 +19,8 @@
 //
 // Source and UID identify a pod. A pod is updated if its spec, labels, deletion timestamp,
 // grace period or annotations differ, except for the three annotations that the merge sets.
-// A pod is reconciled if only its status differs. If two pods of a set have the same
-// namespace and name, the first one counts.
+// A pod is reconciled if only its status differs, or with [PodConfig.FollowOwners] its owner
+// references. If two pods of a set have the same namespace and name, the first one counts.
 //
 // # Sharing
 //
@@ -106,6 +106,10 @@ func NewPodConfig() *PodConfig {
 		held:  make(map[string]*heldSet),
 	}
 }
+
+// FollowOwners makes the merge take over the owner references of pods of the apiserver that are known, unlike the kubelet. If
+// nothing else changed, the pod is reconciled. It is called before Run.
+func (c *PodConfig) FollowOwners() { c.storage.owners = true }
 
 // Channel adds a source with that name if it does not exist, and returns the channel for
 // its sets. Channel may be called before and during Run. A source must select on its

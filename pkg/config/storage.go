@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -15,6 +16,8 @@ import (
 type podStorage struct {
 	sources map[string]*sourcePods
 	now     func() time.Time
+	// owners is set by FollowOwners.
+	owners bool
 }
 
 func newPodStorage() *podStorage {
@@ -77,6 +80,8 @@ type mergeResult struct {
 	// duplicates are the pods that were ignored because of their name.
 	duplicates []*v1.Pod
 	first      bool
+	// owners means that known pods get the owner references of the set.
+	owners bool
 }
 
 // count returns the number of pods of the source.
@@ -94,7 +99,7 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 		pods = newSourcePods(len(set))
 		s.sources[source] = pods
 	}
-	result := &mergeResult{first: !pods.merged}
+	result := &mergeResult{first: !pods.merged, owners: s.owners && source == ApiserverSource}
 	pods.merged = true
 
 	old, fresh := pods.change(set)
@@ -113,7 +118,7 @@ func (s *podStorage) merge(source string, set []*v1.Pod) *mergeResult {
 		case entry.ref == ref:
 			continue
 		default:
-			result.note(entry, outcomes[i])
+			result.note(entry, ref, outcomes[i])
 		}
 		pods.put(entry, ref)
 	}
@@ -200,7 +205,7 @@ func (s *podStorage) mergeAmbiguous(source string, pods *sourcePods, set []*v1.P
 		names[name] = struct{}{}
 		entry := pods.byUID[ref.UID]
 		if entry != nil {
-			result.note(entry, compare(entry, ref))
+			result.note(entry, ref, compare(entry, ref))
 		} else {
 			entry = &podEntry{pod: annotate(ref, source, s.now())}
 			result.adds = append(result.adds, entry)
@@ -264,8 +269,24 @@ func compareSome(outcomes []outcome, entries []*podEntry, refs []*v1.Pod) {
 	}
 }
 
-// note stores the outcome in the entry, and records the kind of change.
-func (r *mergeResult) note(entry *podEntry, o outcome) {
+// follow takes over the owner references of the source. If nothing else changed, the pod is reconciled.
+func (o outcome) follow(ref *v1.Pod) outcome {
+	if apiequality.Semantic.DeepEqual(o.pod.OwnerReferences, ref.OwnerReferences) {
+		return o
+	}
+	pod := *o.pod
+	pod.OwnerReferences = ref.OwnerReferences
+	if o.pod = &pod; o.what == unchanged {
+		o.what = reconciled
+	}
+	return o
+}
+
+// note stores the outcome of the comparison with ref in the entry, and records the kind of change.
+func (r *mergeResult) note(entry *podEntry, ref *v1.Pod, o outcome) {
+	if r.owners {
+		o = o.follow(ref)
+	}
 	entry.pod, entry.restored = o.pod, false
 	switch o.what {
 	case unchanged:

@@ -101,7 +101,7 @@ const (
 	REMOVE
 	// UPDATE: pods that changed.
 	UPDATE
-	// RECONCILE: pods whose status alone changed.
+	// RECONCILE: pods whose status alone changed, or their owner references with FollowOwners.
 	RECONCILE
 	// SET: all pods of all sources, only in the snapshot modes.
 	SET

@@ -20,6 +20,7 @@ func (d *Daemon) resolveOwners(find *lookup.Options, registry prometheus.Registe
 	if !d.config.Owners {
 		return nil
 	}
+	d.podConfig.FollowOwners()
 	reader := apiserver.NewMetadataReader(d.config.Kubeconfig, userAgent())
 	opts := owners.Options{
 		Journal: d.journal, Client: reader, Node: d.self.inAPIServer, Retention: find.Retention, Most: find.MaxEnded, Registerer: registry,

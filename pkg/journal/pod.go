@@ -99,8 +99,8 @@ func (p *Pod) name() types.NamespacedName {
 func (p *Pod) Derive(key any, file bool, compute func(*v1.Pod) *v1.Pod) *Pod {
 	form, _ := Once(p.Memo, key, func() (*Pod, error) { // it never fails
 		form := p.form(nil, compute)
-		if len(form.Object.OwnerReferences) == 0 && len(p.Object.OwnerReferences) > 0 {
-			form.Owners = nil
+		if len(form.Object.OwnerReferences) == 0 && (len(p.Object.OwnerReferences) > 0 || p.Source == config.ApiserverSource) {
+			form.Owners = nil // without references, they are those from before the pod was orphaned
 		}
 		if file {
 			form.File = p.File

@@ -40,7 +40,7 @@ const (
 	Operation_OPERATION_REMOVE Operation = 3
 	// DELETE: pods that must terminate gracefully.
 	Operation_OPERATION_DELETE Operation = 4
-	// RECONCILE: pods whose status alone changed.
+	// RECONCILE: pods whose status or owner references alone changed.
 	Operation_OPERATION_RECONCILE Operation = 5
 	// SET: all pods, in the snapshot modes.
 	Operation_OPERATION_SET Operation = 6

@@ -30,7 +30,7 @@ const (
 	OpRemove Op = "REMOVE"
 	// OpDelete means that the pods are being deleted gracefully: deletionTimestamp is set.
 	OpDelete Op = "DELETE"
-	// OpReconcile means that only the status of the pods changed.
+	// OpReconcile means that only the status or the owner references of the pods changed.
 	OpReconcile Op = "RECONCILE"
 	// OpSet means that the pods are all current pods. It occurs in the snapshot modes.
 	OpSet Op = "SET"

@@ -146,6 +146,29 @@ func TestHiddenOwners(t *testing.T) {
 	}
 }
 
+// A pod that was just orphaned still has its earlier owners, which who may not see owner references does not get.
+func TestHiddenOwnersOfAnOrphan(t *testing.T) {
+	for level, want := range map[access.Level]int{access.Metadata: 0, access.Full: 1} {
+		j := newJournal(journal.Options{Sources: []string{config.ApiserverSource}})
+		j.SetOwners(func(*journal.Pod) []v1alpha1.Owner { return []v1alpha1.Owner{{Kind: "ReplicaSet", Name: "web-1"}} })
+		add, orphan := update(config.ADD, "a=1"), update(config.UPDATE, "a=1")
+		add.Source, orphan.Source = config.ApiserverSource, config.ApiserverSource
+		add.Pods[0].OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-1", Controller: new(true)}}
+		orphan.Pods[0].Labels["orphan"] = "true"
+		appendSet(j, add)
+		c := j.through(t, j.gate(rule(t, level, "image=1")), StreamOptions{Owners: true})
+		c.drain()
+		appendSet(j, orphan)
+		frames, got := c.drain(), 0
+		for range frames[0].OwnersOfPods() {
+			got++
+		}
+		if len(frames) != 1 || frames[0].Op != config.UPDATE || got != want {
+			t.Errorf("%v: got %s, the owners of %d pods", level, show(j, frames), got)
+		}
+	}
+}
+
 func mask(t *testing.T, paths ...string) *podmask.Mask {
 	t.Helper()
 	m, err := podmask.Parse(paths)

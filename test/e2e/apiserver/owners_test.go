@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,7 +27,7 @@ import (
 )
 
 // ownersOfPods finds the owners of pods of a Deployment, of a CronJob, and of a custom resource. Each owner takes one get of the
-// apiserver. After a restart without an apiserver, they are known.
+// apiserver. They follow when the controllers of pods change. After a restart without an apiserver, they are known.
 func ownersOfPods(t *testing.T, c *cluster) {
 	c.addNode(t, "owners")
 	deployment, set := c.deployment(t, "owners-checkout")
@@ -82,6 +83,11 @@ func ownersOfPods(t *testing.T, c *cluster) {
 		data, err := os.ReadFile(filepath.Join(state, "owners.json"))
 		return err == nil && strings.Count(string(data), `"kind"`) == 5+2 // two of them with the reference to the next one
 	})
+	ownersChange(t, c, d, chains)
+	testutil.Until(t, "the new owners are stored", func() bool {
+		data, err := os.ReadFile(filepath.Join(state, "owners.json"))
+		return err == nil && strings.Count(string(data), `"name":"owners-adopter"`) == 2
+	})
 	d = d.Again(t, func() {
 		components.WriteKubeconfig(t, kubeconfig, components.NewKubeconfig("https://127.0.0.1:1", c.Authority.PEM))
 	}, args...)
@@ -90,6 +96,69 @@ func ownersOfPods(t *testing.T, c *cluster) {
 			chain[1].UID = "" // the Node is not known
 		}
 		testutil.Eventually(t, func() error { return hasOwners(t, d, name, chain) })
+	}
+}
+
+// ownersChange has a ReplicaSet adopt a pod of another one and a pod without a controller, and orphans a pod. It changes the chains.
+func ownersChange(t *testing.T, c *cluster, d *e2e.Daemon, chains map[string][]v1alpha1.Owner) {
+	t.Helper()
+	before, err := d.Client.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment, set := c.deployment(t, "owners-adopter")
+	changed := map[string][]v1alpha1.Owner{"owners-b": {set, deployment}, "owners-bare": {set, deployment}, "owners-d": nil}
+	for name, chain := range changed {
+		references := []metav1.OwnerReference{}
+		if chain != nil {
+			references = controlledBy(&chain[0])
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"ownerReferences": references}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Client.CoreV1().Pods("default").Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	maps.Copy(chains, changed)
+	for name, chain := range chains {
+		testutil.Eventually(t, func() error { return hasOwners(t, d, name, chain) })
+	}
+	streamHasOwners(t, d, chains)
+
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
+	defer cancel()
+	references := map[string]string{"owners-b": set.UID, "owners-bare": set.UID, "owners-d": ""}
+	for u, err := range d.Client.Updates(ctx, client.Options{Instance: before.Instance, Since: before.Revision}) { // without their owners
+		if err != nil || u.Reset {
+			t.Fatalf("the stream: %v, %+v", err, u)
+		}
+		for _, p := range u.Pods {
+			uid := ""
+			for i := range p.OwnerReferences {
+				uid = string(p.OwnerReferences[i].UID)
+			}
+			if want, waits := references[p.Name]; waits && u.Op == v1alpha1.OpReconcile && uid == want {
+				delete(references, p.Name)
+			}
+		}
+		if len(references) == 0 {
+			break
+		}
+	}
+	if len(references) > 0 {
+		t.Errorf("the stream has no RECONCILE of %v", references)
+	}
+	for command, line := range map[string]string{
+		"get pods --owner deployment/owners-adopter --no-headers":  `^default +owners-b .*\ndefault +owners-bare .*\n$`,
+		"get pods --owner deployment/owners-checkout --no-headers": `^default +owners-a .*\n$`,
+		"get pods -o wide owners-b":                                ` +deployment/owners-adopter\n$`,
+		"history --owner replicaset/owners-adopter-7d9f":           `RECONCILE +api +default/owners-b .*ownerReferences`,
+	} {
+		if out, code := d.Run(t, strings.Fields(command)...); !regexp.MustCompile(line).MatchString(out) {
+			t.Errorf("%s: %d\n%s", command, code, out)
+		}
 	}
 }
 
