@@ -68,7 +68,8 @@ pods yet, but the command names them.
 
 With --watch, the command prints the pods, and then each pod that changes, also across restarts
 of the daemon. As in the Kubernetes API, there is then one pod for each name. A removed pod is
-printed too: use --output-watch-events to distinguish it.`,
+printed too: use --output-watch-events to distinguish it. With -o wide, the owner is the one
+that is known when the line is printed: a change of the owner alone prints nothing.`,
 		Example: `  # List all pods
   podconfigctl get pods
 
