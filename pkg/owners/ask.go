@@ -40,13 +40,12 @@ func (r *Resolver) ask(ctx context.Context, o *owner) {
 	_, ofKind := errors.AsType[kindError](err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o.asked = began
+	o.asked, o.failed = began, err != nil && !isRefusal(err)
 	switch {
 	case err == nil:
 		o.known, o.Labels, o.Up = true, labelsOf(object), controllerOf(object, o.Namespace)
 		o.problem, o.backoff = "", await.Backoff{}
 		k.problem, k.backoff = "", await.Backoff{}
-		r.answered(ctx)
 		r.unsaved = true
 	case apierrors.IsForbidden(err), ofKind && isRefusal(err): // for all owners of this kind in the namespace
 		k.backoff.Failed(now, refusals, err)
@@ -55,7 +54,6 @@ func (r *Resolver) ask(ctx context.Context, o *owner) {
 				"namespace", o.Namespace, "apiVersion", o.APIVersion, "kind", o.Kind, "reason", err.Error())
 		}
 		k.problem = err.Error()
-		r.answered(ctx)
 	case isRefusal(err):
 		o.backoff.Failed(now, refusals, err)
 		if o.problem == "" {
@@ -63,22 +61,34 @@ func (r *Resolver) ask(ctx context.Context, o *owner) {
 				"namespace", o.Namespace, "apiVersion", o.APIVersion, "kind", o.Kind, "name", o.Name, "reason", err.Error())
 		}
 		o.problem = err.Error()
-		r.answered(ctx)
 	default:
-		o.backoff.Failed(now, retries, err)
-		if r.failing == "" {
-			klog.FromContext(ctx).Error(err, "Could not read the owner of a pod, trying again later without a further message",
-				"namespace", o.Namespace, "apiVersion", o.APIVersion, "kind", o.Kind, "name", o.Name)
-		}
-		r.failing = err.Error()
+		r.unanswered(ctx, o, now, err)
+		return
 	}
+	r.answered(ctx)
 }
 
-// answered notes that the apiserver answered. mu must be locked.
-func (r *Resolver) answered(ctx context.Context) {
-	if r.failing != "" {
-		klog.FromContext(ctx).Info("Owners of pods can be read again")
+// unanswered notes that the apiserver did not answer. mu must be locked.
+func (r *Resolver) unanswered(ctx context.Context, o *owner, now time.Time, err error) {
+	o.backoff.Failed(now, retries, err)
+	if r.failing == "" {
+		klog.FromContext(ctx).Error(err, "Could not read the owner of a pod, trying again later without a further message",
+			"namespace", o.Namespace, "apiVersion", o.APIVersion, "kind", o.Kind, "name", o.Name)
 	}
+	r.failing = err.Error()
+}
+
+// answered notes that the apiserver answered. The fault ends when it has answered for each owner. mu must be locked.
+func (r *Resolver) answered(ctx context.Context) {
+	if r.failing == "" {
+		return
+	}
+	for _, o := range r.owners {
+		if o.failed && r.present(o) {
+			return
+		}
+	}
+	klog.FromContext(ctx).Info("Owners of pods can be read again")
 	r.failing = ""
 }
 

@@ -91,10 +91,11 @@ type owner struct {
 	// look is the last look at which a present pod had the owner, and used when no pod had it any more.
 	look int64
 	used time.Time
-	// asked is when the last request began, and problem why it failed.
+	// asked is when the last request began, and problem why the apiserver refused. failed is true if it did not answer.
 	asked   time.Time
 	backoff await.Backoff
 	problem string
+	failed  bool
 }
 
 // before reports whether to ask for an owner before another.

@@ -70,7 +70,7 @@ type Resolver struct {
 	looks int64
 	// kinds has the kind of each owner, in each namespace.
 	kinds map[kindRef]*kind
-	// failing is why the last request failed, if the apiserver did not answer it; otherwise empty.
+	// failing is why the last request failed that the apiserver did not answer; empty once it has answered for all owners.
 	failing string
 }
 
