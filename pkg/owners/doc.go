@@ -5,8 +5,8 @@
 //	chain := r.Of(pod) // replicaset/checkout-7d9f, deployment/checkout
 //
 // The controller of a pod is in its owner references. What is above it, and the labels, take one get of metadata for each owner,
-// which all its pods share. There is no watch and no list, so a later change of an owner is not seen. Nobody waits for these
-// requests.
+// which all its pods share. There is no watch and no list: a change of an owner is seen when it is read again, after 30 to 45 minutes.
+// Nobody waits for these requests. A change of the owner references of a pod is seen at once, see [config.PodConfig.FollowOwners].
 //
 // # Who can name an owner
 //

@@ -16,7 +16,7 @@ import (
 	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
-// load reads the file. Its owners are kept as if they had been used until now.
+// load reads the file. Its owners are kept as if they had been used until now, and read again as if they had been read now.
 func (r *Resolver) load(ctx context.Context) {
 	if r.opts.File == "" {
 		return
@@ -38,7 +38,7 @@ func (r *Resolver) load(ctx context.Context) {
 	defer r.mu.Unlock()
 	for _, o := range all {
 		if o != nil {
-			o.known, o.used = true, now
+			o.known, o.used, o.backoff = true, now, known(now)
 			r.owners[o.ref] = o
 		}
 	}

@@ -91,7 +91,8 @@ type owner struct {
 	// look is the last look at which a present pod had the owner, and used when no pod had it any more.
 	look int64
 	used time.Time
-	// asked is when the last request began, and problem why the apiserver refused. failed is true if it did not answer.
+	// asked is when the last request began, backoff when to ask again, and problem why the apiserver refuses. failed is true if it did
+	// not answer.
 	asked   time.Time
 	backoff await.Backoff
 	problem string
@@ -100,6 +101,9 @@ type owner struct {
 
 // before reports whether to ask for an owner before another.
 func (o *owner) before(other *owner) bool {
+	if o.known != other.known {
+		return other.known
+	}
 	return cmp.Or(o.asked.Compare(other.asked), o.compare(&other.ref)) < 0
 }
 

@@ -390,7 +390,9 @@ func TestEndedPods(t *testing.T) {
 		}
 		w.pass(2 * time.Minute)
 		w.add("", "y")
-		w.expectRequests(w.pass(time.Second))
+		if requests := w.pass(time.Second); slices.Contains(requests, apps+"replicasets/web-1") { // others may be read again
+			t.Errorf("requests: %q", requests)
+		}
 		if got := w.chain(ended); got != "replicaset/web-1" {
 			t.Errorf("after an hour: %s", got)
 		}
@@ -407,41 +409,6 @@ func TestEndedPods(t *testing.T) {
 		}
 		if got, n := w.chain(ended), len(w.resolver.owners); got != "replicaset/set-4+" || n != 2+3 {
 			t.Errorf("%s, %d owners", got, n)
-		}
-	})
-}
-
-// A fault of one owner is said once, until the apiserver answers for it, whatever it answers for others.
-func TestOneOwnerFails(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.set(func(path string) error {
-			if strings.HasSuffix(path, "/broken") {
-				return unavailable(path)
-			}
-			return nil
-		})
-		w.add("apps/v1 ReplicaSet broken", "a")
-		for i := range 20 {
-			w.add(fmt.Sprint("apps/v1 ReplicaSet gone-", i), fmt.Sprint("pod-", i))
-		}
-		w.pass(time.Hour)
-		if n, m := w.lines("Could not read the owner"), w.lines("can be read again"); n != 1 || m != 0 {
-			t.Errorf("%d and %d lines", n, m)
-		}
-		w.set(nil)
-		w.pass(5 * time.Minute)
-		if n, m := w.lines("Could not read the owner"), w.lines("can be read again"); n != 1 || m != 1 {
-			t.Errorf("after the fault: %d and %d lines", n, m)
-		}
-
-		w.set(unavailable)
-		w.add("apps/v1 ReplicaSet broken-2", "b")
-		w.pass(time.Second)
-		w.set(nil)
-		w.remove("b") // nobody asks for it any more
-		w.pass(10 * time.Minute)
-		if n, m := w.lines("Could not read the owner"), w.lines("can be read again"); n != 2 || m != 2 {
-			t.Errorf("without the pod: %d and %d lines", n, m)
 		}
 	})
 }

@@ -171,11 +171,11 @@ func (r *Resolver) use(next *ref) {
 	}
 }
 
-// next returns the owner to ask for: one that was not asked for, or the one that was not asked for the longest. If there is none,
-// it returns when one is due; zero for never.
+// next returns the owner to ask for: one that is not known, or that was not asked for the longest. If there is none, it returns when
+// one is due; zero for never.
 func (r *Resolver) next(now time.Time) (first *owner, due time.Time) {
 	for _, o := range r.owners {
-		if o.known || !r.present(o) {
+		if !r.present(o) {
 			continue
 		}
 		at := o.backoff.Next

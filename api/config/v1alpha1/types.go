@@ -128,8 +128,8 @@ type PodConfigdConfiguration struct {
 	// +flag=create-mirror-pods
 	CreateMirrorPods bool `json:"createMirrorPods,omitempty"`
 	// owners finds the owners of pods from the apiserver, such as their Deployment, and shows them in
-	// lookups. podconfigd then reads the metadata of each controller once, and watches nothing.
-	// Requires kubeconfig.
+	// lookups. podconfigd then reads the metadata of each controller, again every 30 to 45 minutes,
+	// and watches nothing. Requires kubeconfig.
 	// +flag=owners
 	Owners bool `json:"owners,omitempty"`
 
