@@ -67,9 +67,7 @@ func (k kernel) cgroups() (all []uint64, err error) {
 
 // open makes the map. With a path, it is pinned there, also after the end. The next run continues with it.
 func open(path string) (kernel, error) {
-	if err := rlimit.RemoveMemlock(); err != nil { // Linux before 5.11 counts maps as locked memory
-		return kernel{}, err
-	}
+	_ = rlimit.RemoveMemlock()                                                                                              // Linux before 5.11 counts maps as locked memory; if this fails, the map says why
 	spec := &ebpf.MapSpec{Name: "pods", Type: ebpf.Hash, KeySize: 8, ValueSize: 64 + 256 + 64, MaxEntries: 16384, Flags: 1} // BPF_F_NO_PREALLOC
 	if path != "" {
 		spec.Name, spec.Pinning = filepath.Base(path), ebpf.PinByName
