@@ -21,6 +21,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core/helper"
 	_ "k8s.io/kubernetes/pkg/apis/core/install" // registers the core types and their defaults
 	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/podconfigd/podconfigd/internal/yamlfault"
 )
@@ -142,6 +143,17 @@ func (t *text) panicked(why any) error {
 	return t.refuse(ReasonInvalid, t.At("", "podconfigd has a fault that this manifest meets (panic: %v): please report it", why))
 }
 
+// decodeObject does what decoder does. Of a good v1 Pod, it does not read all of the JSON for the kind first.
+func decodeObject(json []byte) (runtime.Object, error) {
+	own := new(v1.Pod)
+	if strict, err := kjson.UnmarshalStrict(json, own); err != nil || len(strict) > 0 || own.APIVersion != "v1" || own.Kind != "Pod" {
+		return runtime.Decode(decoder, json)
+	}
+	legacyscheme.Scheme.Default(own)
+	pod := new(api.Pod)
+	return pod, corev1.Convert_v1_Pod_To_core_Pod(own, pod, nil)
+}
+
 // decodePod only decodes and applies defaults.
 func (t *text) decodePod(json []byte) (pod *api.Pod, warnings yamlfault.Findings, err error) {
 	switch {
@@ -150,7 +162,7 @@ func (t *text) decodePod(json []byte) (pod *api.Pod, warnings yamlfault.Findings
 	case tooMany(json):
 		return nil, warnings, errTooManyValues
 	}
-	obj, err := runtime.Decode(decoder, json)
+	obj, err := decodeObject(json)
 	if strict, ok := runtime.AsStrictDecodingError(err); ok && obj != nil {
 		warnings, err = t.strictFaults(strict.Errors(), json), nil
 	}
