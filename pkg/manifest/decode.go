@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"runtime/debug"
 	"strings"
 
@@ -265,9 +266,8 @@ func (d *Decoder) applyDefaults(m Minor, pod *api.Pod, from origin) {
 // a manifest until it has computed its own. So the status of the manifest is part of the UID. It must
 // have no other effect.
 func (t *text) dropStatus(pod *api.Pod, found *yamlfault.Findings) {
-	status := pod.Status
-	status.Phase = ""
-	if !equality.Semantic.DeepEqual(status, api.PodStatus{}) {
+	pod.Status.Phase = ""
+	if status := &pod.Status; !reflect.ValueOf(status).Elem().IsZero() && !equality.Semantic.DeepEqual(*status, api.PodStatus{}) {
 		found.Add(func() Fault { return t.At("status", "ignored: podconfigd and the kubelet find out the status") })
 	}
 	pod.Status = api.PodStatus{Phase: api.PodPending}
