@@ -51,11 +51,11 @@ func encodePodJSON(p *journal.Pod) (jsonForm, error) {
 
 // encodeJSON encodes an object with the metadata of a pod.
 func encodeJSON(object any, pod *metav1.ObjectMeta) (jsonForm, error) {
-	marshaled, err := json.Marshal(object)
+	data, err := json.Marshal(object)
 	if err != nil {
 		return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	f := jsonForm{data: bytes.Clone(marshaled)}
+	f := jsonForm{data: data}
 	// Quotes within strings are escaped, and nothing before has such members. So these
 	// are the first.
 	f.start = bytes.Index(f.data, []byte(jsonMetadata)) + len(jsonMetadata)
