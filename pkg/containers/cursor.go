@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+	"weak"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/access"
@@ -14,8 +15,10 @@ import (
 )
 
 const (
-	// batch is the number of changes or rows that a cursor reads at once.
-	batch = 64
+	// batch is the number of changes or rows that a cursor reads at once, and batchBytes the size of their rows from which it reads no
+	// more: a subscriber that does not read holds them.
+	batch      = 64
+	batchBytes = 64 << 10
 	// progress is the number of changes that a subscriber does not see, after which it gets a bookmark.
 	progress = maxChanges / 4
 	// listTimeout is how long a list waits for the first list of the runtime.
@@ -45,8 +48,9 @@ type Cursor struct {
 	phase     phase
 	// reset is why the subscriber gets a reset; empty for none.
 	reset string
-	// rows are those of the present rows that are left to send.
-	rows []*row
+	// rows are those of the present rows that are left to send. A subscriber that does not read must not hold them: one that is neither
+	// present nor in the ring any more is gone.
+	rows []weak.Pointer[row]
 	// position is the revision that the subscriber has reached, and sent the last one that it got.
 	position, sent int64
 }
@@ -131,7 +135,10 @@ func (c *Cursor) poll() (updates []*v1alpha1.ContainerUpdate, changed <-chan str
 	case c.phase == opens && !r.synced:
 		return nil, r.changed, nil
 	case c.phase == opens:
-		c.phase, c.rows, c.position = sends, r.present(), r.revision
+		c.phase, c.rows, c.position = sends, nil, r.revision
+		for _, row := range r.present() {
+			c.rows = append(c.rows, weak.Make(row))
+		}
 		if c.reset != "" {
 			updates = append(updates, &v1alpha1.ContainerUpdate{Instance: r.instance, Op: v1alpha1.OpBookmark, Reset: true, Message: c.reset})
 			c.reset = ""
@@ -143,8 +150,7 @@ func (c *Cursor) poll() (updates []*v1alpha1.ContainerUpdate, changed <-chan str
 	}
 	changes, ok := r.after(c.position, batch)
 	if !ok {
-		c.phase = opens
-		c.reset = fmt.Sprintf("the subscriber fell behind: the changes after revision %d are gone", c.sent)
+		c.fallBehind()
 		return nil, nil, nil
 	}
 	updates, err = c.follow(changes)
@@ -154,12 +160,20 @@ func (c *Cursor) poll() (updates []*v1alpha1.ContainerUpdate, changed <-chan str
 	return updates, changed, err
 }
 
+// fallBehind has the subscriber start again.
+func (c *Cursor) fallBehind() {
+	c.phase, c.rows = opens, nil
+	c.reset = fmt.Sprintf("the subscriber fell behind: the changes after revision %d are gone", c.sent)
+}
+
 // follow returns the updates of changes, and a bookmark if the subscriber has not seen many of them.
 func (c *Cursor) follow(changes []change) (updates []*v1alpha1.ContainerUpdate, err error) {
 	err = c.scope.Within(c.opts.Selector, func(grant *access.Grant, see func(*journal.Pod) *journal.Pod) {
-		for i := range changes {
+		size := 0
+		for i := 0; i < len(changes) && size < batchBytes; i++ {
 			c.position++
 			if u := c.update(&changes[i], grant, see); u != nil {
+				size += changes[i].after.size()
 				u.Instance, u.Revision, u.Time = c.recording.instance, c.position, &changes[i].time
 				updates, c.sent = append(updates, u), c.position
 			}
@@ -175,13 +189,20 @@ func (c *Cursor) follow(changes []change) (updates []*v1alpha1.ContainerUpdate, 
 // send adds the next of the present containers, and the bookmark after the last one.
 func (c *Cursor) send(updates []*v1alpha1.ContainerUpdate) ([]*v1alpha1.ContainerUpdate, error) {
 	err := c.scope.Within(c.opts.Selector, func(grant *access.Grant, see func(*journal.Pod) *journal.Pod) {
-		for ; len(c.rows) > 0 && len(updates) < batch; c.rows = c.rows[1:] {
-			if seen := c.rows[0].seen(&c.opts, grant, see); seen != nil {
+		size := 0
+		for ; len(c.rows) > 0 && len(updates) < batch && size < batchBytes; c.rows = c.rows[1:] {
+			row := c.rows[0].Value()
+			if row == nil {
+				c.fallBehind()
+				return
+			}
+			if seen := row.seen(&c.opts, grant, see); seen != nil {
+				size += row.size()
 				updates = append(updates, &v1alpha1.ContainerUpdate{Instance: c.recording.instance, Op: v1alpha1.OpAdd, Container: seen})
 			}
 		}
 	})
-	if err == nil && len(c.rows) == 0 {
+	if err == nil && len(c.rows) == 0 && c.phase == sends {
 		c.phase, c.sent = follows, c.position
 		updates = append(updates, &v1alpha1.ContainerUpdate{
 			Instance: c.recording.instance, Op: v1alpha1.OpBookmark, Revision: c.position, InitialSyncComplete: true,

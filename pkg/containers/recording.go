@@ -148,6 +148,13 @@ func (r *recording) end(why string) int64 {
 	return r.revision
 }
 
+// release forgets what an ended recording has: a subscriber that does not read holds the recording.
+func (r *recording) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows, r.pods, r.changes = nil, nil, nil
+}
+
 // announce wakes the subscribers. The caller has locked mu.
 func (r *recording) announce() {
 	close(r.changed)

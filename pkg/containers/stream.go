@@ -204,6 +204,7 @@ func (s *Stream) record(ctx context.Context) {
 		if s.recording == r {
 			s.endLocked("nobody had watched the containers for some minutes")
 		}
+		r.release()
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -54,6 +54,12 @@ type world struct {
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	t.Parallel()
+	alone(t, test)
+}
+
+// alone is inWorld for a test beside which no other one runs.
+func alone(t *testing.T, test func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{
 			t: t, journal: journal.New(journal.Options{Sources: []string{"api", "file"}}), present: make(map[string]pleg.Found),
