@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	"github.com/podconfigd/podconfigd/internal/await"
 )
@@ -55,7 +55,7 @@ func (r *Resolver) ask(ctx context.Context, o *owner) {
 	switch {
 	case err == nil:
 		labels, up := labelsOf(object), controllerOf(object, o.Namespace)
-		r.unsaved = r.unsaved || !o.known || !maps.Equal(o.Labels, labels) || !ptr.Equal(o.Up, up)
+		r.unsaved = r.unsaved || !o.known || !maps.Equal(o.Labels, labels) || !reflect.DeepEqual(o.Up, up)
 		o.known, o.Labels, o.Up = true, labels, up
 		o.problem, o.backoff = "", known(now)
 		k.problem, k.backoff = "", await.Backoff{}
