@@ -1,6 +1,6 @@
 // Package clients runs clients that other projects wrote, unmodified, against podconfigd:
-// Prometheus, the OpenTelemetry Collector, Telegraf, client-go, controller-runtime, the
-// Kubernetes clients for JavaScript and Python, grpcurl and kubectl.
+// Prometheus, the OpenTelemetry Collector, Telegraf, kube-state-metrics, client-go,
+// controller-runtime, the Kubernetes clients for JavaScript and Python, grpcurl and kubectl.
 //
 // Each client runs while manifests are added, changed and removed, and while the daemon is
 // killed and started again, with and without a state directory. At the end, the client has

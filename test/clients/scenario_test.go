@@ -36,6 +36,7 @@ var clients = map[string]func(*testing.T, *node) view{
 	"Prometheus":                 prometheus,
 	"Prometheus attach_metadata": prometheusAttached,
 	"controller-runtime":         controllerRuntime,
+	"kube-state-metrics":         kubeStateMetrics,
 }
 
 // short are the clients of the short form. They need no installation.
