@@ -6,9 +6,9 @@ GO ?= go
 # Nested modules, which ./... does not include.
 NESTED_MODULES := test/bench test/conformance test/powercut test/clients examples/ebpf
 nested := $(patsubst %/go.mod,%,$(wildcard $(addsuffix /go.mod,$(NESTED_MODULES))))
-# Modules that are only linted: one without tests, whose databases take long to compile, and one whose tests need a
-# browser (make browser).
-LINTED_MODULES := test/bench/store test/browser
+# Modules that are only linted: one without tests, whose databases take long to compile, one whose tests need a
+# browser (make browser), and an example, which test/clients runs.
+LINTED_MODULES := test/bench/store test/browser examples/spire-attestor
 # Modules whose packages are not compiled for the other targets. test/conformance/status
 # compiles the whole kubelet, and test/conformance/merge an earlier version of Kubernetes.
 # test/clients/otelcol is in none of these lists: go mod tidy wants dependencies of other projects'

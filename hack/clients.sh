@@ -14,16 +14,19 @@ cache=${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/podconfigd}/clients
 modules=$root/test/clients
 
 # module, checksum, build tags, and package of each Go program. Prometheus is built with
-# only its Kubernetes discovery, and Telegraf with only the plugins of the test.
+# only its Kubernetes discovery, and Telegraf with only the plugins of the test. The server of SPIRE has SQLite, which is C: its
+# agent is built in the same way, so that their packages are compiled once.
 declare -A program=(
 	[grpcurl]='github.com/fullstorydev/grpcurl@v1.9.4 h1:7bC3tlRwS7dPyfhBo0Xmigns8hWH/K4fg9NrafpY57k= - ./cmd/grpcurl'
 	[kube-state-metrics]='k8s.io/kube-state-metrics/v2@v2.16.0 h1:9odhnjtWSngkq/6Maw9m0Fi9dH8DM4M/lQw/XCspAqk= - .'
 	[prometheus]='github.com/prometheus/prometheus@v0.316.0 h1:f1GRFerhTMKQma+awCoC9T820ecWeGSdF+xAlMHzZzM= remove_all_sd,enable_kubernetes_sd ./cmd/prometheus'
+	[spire-agent]='github.com/spiffe/spire@v1.13.0 h1:xqpaVDwgmyRKw5yDs8xVRi5wM6nChXjLXxjDcSpA/rw= - ./cmd/spire-agent'
+	[spire-server]='github.com/spiffe/spire@v1.13.0 h1:xqpaVDwgmyRKw5yDs8xVRi5wM6nChXjLXxjDcSpA/rw= - ./cmd/spire-server'
 	[telegraf]='github.com/influxdata/telegraf@v1.37.2 h1:mYr0I/suEw9+UM4KrCFuYuzJuq/e99cINniIwqO6ykw= custom,inputs.prometheus,outputs.file,serializers.influx ./cmd/telegraf'
 )
 
 if [[ $# -eq 0 ]]; then
-	set -- grpcurl python node prometheus otelcol telegraf kube-state-metrics
+	set -- grpcurl python node prometheus otelcol telegraf kube-state-metrics spire-agent spire-server
 fi
 
 say() { echo "==> $*" >&2; }
@@ -38,7 +41,7 @@ build() {
 	local name=$1 out=$2 package=$3 begin=$SECONDS
 	shift 3
 	say "building $name into $out (once)"
-	env -u GOOS -u GOARCH GOWORK=off CGO_ENABLED=0 \
+	env -u GOOS -u GOARCH GOWORK=off CGO_ENABLED="${cgo:-0}" \
 		go build -trimpath -buildvcs=false -ldflags '-s -w' "$@" -o "$out.tmp" "$package" >&2 ||
 		fail "$name" 'go build failed'
 	mv "$out.tmp" "$out"
@@ -46,7 +49,8 @@ build() {
 }
 
 go_program() {
-	local module sum tags package out dir
+	local module sum tags package out dir cgo=0
+	[[ $1 == spire-* ]] && cgo=1
 	read -r module sum tags package <<<"${program[$1]}"
 	out=$cache/$({ go version; echo "${program[$1]}"; } | sha256sum | cut -c1-12)/$1
 	if [[ ! -x $out ]]; then
@@ -111,7 +115,7 @@ exec 9>"$cache/lock"
 flock 9
 for name in "$@"; do
 	case $name in
-	grpcurl | kube-state-metrics | prometheus | telegraf) go_program "$name" ;;
+	grpcurl | kube-state-metrics | prometheus | spire-agent | spire-server | telegraf) go_program "$name" ;;
 	otelcol | python | node) "$name" ;;
 	*) fail "$name" 'there is no such client' ;;
 	esac

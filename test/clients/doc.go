@@ -1,12 +1,13 @@
 // Package clients runs clients that other projects wrote, unmodified, against podconfigd:
-// Prometheus, the OpenTelemetry Collector, Telegraf, kube-state-metrics, client-go,
+// Prometheus, the OpenTelemetry Collector, Telegraf, kube-state-metrics, SPIRE, client-go,
 // controller-runtime, the Kubernetes clients for JavaScript and Python, grpcurl and kubectl.
 //
 // Each client runs while manifests are added, changed and removed, and while the daemon is
 // killed and started again, with and without a state directory. At the end, the client has
 // the same pods as /pods, with the pod IPs and container IDs of a real containerd.
 //
-// Another test is of agents that read logs, for a pod that lived two seconds.
+// Two tests are of agents that ask for one pod: SPIRE, which gives workloads beside a kubelet their identities, and agents that
+// read logs, for a pod that lived two seconds.
 //
 // The configurations are in testdata. docs/how-to/clients.md has the same text.
 //

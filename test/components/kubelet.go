@@ -20,7 +20,8 @@ import (
 // Kubelet is a kubelet, usually without an apiserver.
 type Kubelet struct {
 	*Process
-	readOnly string
+	// ReadOnly is the host and port of its read-only port.
+	ReadOnly string
 	// Root is its root directory, PodsAPI the socket of its Pods API, which 1.37 has, and PodResources that of its PodResources API.
 	Root, PodsAPI, PodResources string
 }
@@ -57,10 +58,10 @@ func StartKubeletVersion(tb testing.TB, r *Runtime, minor, node, manifests strin
 	// Their cgroups are removed after the containers.
 	tb.Cleanup(func() { r.removeAll(tb) })
 
-	k := &Kubelet{readOnly: FreeAddress(tb), Root: filepath.Join(dir, "root")}
+	k := &Kubelet{ReadOnly: FreeAddress(tb), Root: filepath.Join(dir, "root")}
 	k.PodsAPI = filepath.Join(k.Root, "pods-api", "pods-api.sock")
 	k.PodResources = filepath.Join(k.Root, "pod-resources", "kubelet.sock")
-	_, port, _ := net.SplitHostPort(k.readOnly)
+	_, port, _ := net.SplitHostPort(k.ReadOnly)
 	_, health, _ := net.SplitHostPort(FreeAddress(tb))
 	_, secure, _ := net.SplitHostPort(FreeAddress(tb))
 	config := writeFile(tb, filepath.Join(dir, "config.yaml"), fmt.Appendf(nil, kubeletConfig, dir, manifests, r.Socket, port, health, secure))
@@ -185,7 +186,7 @@ func removeTree(tb testing.TB, dir string) {
 // Pods returns the pods of the kubelet, by name.
 func (k *Kubelet) Pods(tb testing.TB) (map[string]*v1.Pod, error) {
 	tb.Helper()
-	req, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, "http://"+k.readOnly+"/pods", nil)
+	req, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, "http://"+k.ReadOnly+"/pods", nil)
 	if err != nil {
 		return nil, err
 	}
