@@ -14,7 +14,7 @@ import (
 // again and again.
 func TestMemoryOfSubscribersThatDoNotRead(t *testing.T) {
 	alone(t, func(w *world) {
-		const subscribers, containers, most = 20, 3000, 1 << 20 // each took 9 MB, and the ring is not always full
+		const subscribers, containers, most = 20, 1000, 1 << 20 // each took 3 MB, and the ring is not always full
 		changes := 0
 		change := func() {
 			changes++
