@@ -201,6 +201,28 @@ func (n *node) same(t *testing.T, name string, want []string) {
 			t.Errorf("%s: got %+v, %v", device, found, err)
 		}
 	}
+	n.streamed(t, name, want)
+}
+
+// streamed waits until the stream of containers has the devices of a pod.
+func (n *node) streamed(t *testing.T, name string, want []string) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		list, err := n.Client.ListContainers(t.Context(), client.ContainerOptions{FieldSelector: "metadata.name=" + name + "-node1"})
+		if err != nil {
+			return err
+		}
+		for i := range list.Containers {
+			c := &list.Containers[i]
+			if c.Name != "main" || c.State != "running" || c.Resources == nil {
+				continue
+			}
+			if got := c.Resources.Devices; len(got) == 1 && slices.Equal(got[0].IDs, want) {
+				return nil
+			}
+		}
+		return fmt.Errorf("the containers of %s are %+v, want the devices %v", name, list.Containers, want)
+	})
 }
 
 // free waits until no pod has a device.
