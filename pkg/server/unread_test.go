@@ -34,6 +34,16 @@ import (
 // shut. It returns once the answer is under way.
 func unreadCall(t *testing.T, conn net.Conn, method string, message []byte, fields ...[2]string) *http2.Framer {
 	t.Helper()
+	framer, err := tryUnreadCall(t, conn, method, message, fields...)
+	if err != nil {
+		t.Fatalf("%s: no answer: %v", method, err)
+	}
+	return framer
+}
+
+// tryUnreadCall is unreadCall for a call that may end before its answer. The error is that of reading.
+func tryUnreadCall(t *testing.T, conn net.Conn, method string, message []byte, fields ...[2]string) (*http2.Framer, error) {
+	t.Helper()
 	var header bytes.Buffer
 	encoder := hpack.NewEncoder(&header)
 	for _, f := range append([][2]string{
@@ -63,13 +73,12 @@ func unreadCall(t *testing.T, conn net.Conn, method string, message []byte, fiel
 	for {
 		frame, err := framer.ReadFrame()
 		if err != nil {
-			t.Fatalf("%s: no answer: %v", method, err)
+			return nil, err
 		}
 		if _, ok := frame.(*http2.HeadersFrame); ok {
-			break
+			return http2.NewFramer(conn, conn), nil
 		}
 	}
-	return http2.NewFramer(conn, conn)
 }
 
 // listed waits until the only place for a list can be had again.

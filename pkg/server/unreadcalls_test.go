@@ -200,7 +200,13 @@ func TestUnreadAnswersOfEachMethod(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer conn.Close()
-					framer := unreadCall(t, conn, method, message, [2]string{"grpc-encoding", encoding}, [2]string{"authorization", "Bearer " + a.token})
+					framer, err := tryUnreadCall(t, conn, method, message, [2]string{"grpc-encoding", encoding}, [2]string{"authorization", "Bearer " + a.token})
+					switch {
+					case errors.Is(err, io.EOF):
+						return // on a slow machine, the timeout ends the connection before the answer
+					case err != nil:
+						t.Fatal(err)
+					}
 					for {
 						frame, err := framer.ReadFrame()
 						if errors.Is(err, os.ErrDeadlineExceeded) {
