@@ -144,6 +144,10 @@ func TestHandles(t *testing.T) {
 			ns := func(pid int, kind string) uint64 { return inode(t, fmt.Sprintf("/proc/%d/ns/%s", pid, kind)) }
 
 			const shown = "file default/web-node1 c running"
+			testutil.Until(t, "the runtime was listed after the start", func() bool {
+				got, _ := lookup(t, d, client.LookupQuery{ContainerID: c})
+				return got == shown
+			})
 			log := "/var/log/pods/default_web-node1_" + uid + "/c/0.log"
 			for what, q := range map[string]client.LookupQuery{
 				"its ID": {ContainerID: c}, "its cgroup": {CgroupID: inode(t, cgroup)}, "a cgroup below": {CgroupID: inode(t, below)},
