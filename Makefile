@@ -13,7 +13,7 @@ LINTED_MODULES := test/bench/store test/browser examples/spire-attestor
 # compiles the whole kubelet, and test/conformance/merge an earlier version of Kubernetes.
 # test/clients/otelcol is in none of these lists: go mod tidy wants dependencies of other projects'
 # tests, which are not on the module proxy. hack/clients.sh builds it.
-OTHER_MODULES := test/components/servers test/components/kubelet test/components/kubelet-1.34 test/components/kubelet-1.36 test/components/containerd test/components/containerd-1.7 test/conformance/kubelets test/conformance/merge test/conformance/status
+OTHER_MODULES := test/clients/kepler test/components/servers test/components/kubelet test/components/kubelet-1.34 test/components/kubelet-1.36 test/components/containerd test/components/containerd-1.7 test/conformance/kubelets test/conformance/merge test/conformance/status
 
 # The go command with the flags of hack/components.sh and test/testutil. With the same
 # flags, no package is compiled twice. Only the tests of the root module are compiled

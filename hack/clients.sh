@@ -4,8 +4,8 @@
 #
 # Go programs are built from the Go module proxy, with the go.mod of their own module, so
 # with the dependencies that their project chose. The OpenTelemetry Collector is built from
-# test/clients/otelcol. The client for Node.js comes from the npm registry, that for Python
-# from Debian.
+# test/clients/otelcol, and Kepler's watcher from test/clients/kepler. The client for Node.js
+# comes from the npm registry, that for Python from Debian.
 # CACHE  folder of the clients (default ~/.cache/podconfigd)
 set -euo pipefail
 
@@ -26,7 +26,7 @@ declare -A program=(
 )
 
 if [[ $# -eq 0 ]]; then
-	set -- grpcurl python node prometheus otelcol telegraf kube-state-metrics spire-agent spire-server
+	set -- grpcurl python node prometheus otelcol telegraf kube-state-metrics kepler spire-agent spire-server
 fi
 
 say() { echo "==> $*" >&2; }
@@ -65,12 +65,13 @@ go_program() {
 	echo "$out"
 }
 
-otelcol() {
+# module NAME builds the module test/clients/NAME.
+module() {
 	local out
-	out=$cache/$({ go version; cat "$modules"/otelcol/*; } | sha256sum | cut -c1-12)/otelcol
+	out=$cache/$({ go version; cat "$modules/$1"/*; } | sha256sum | cut -c1-12)/$1
 	if [[ ! -x $out ]]; then
 		mkdir -p "${out%/*}"
-		(cd "$modules/otelcol" && build otelcol "$out" .)
+		(cd "$modules/$1" && build "$1" "$out" .)
 	fi
 	echo "$out"
 }
@@ -116,7 +117,9 @@ flock 9
 for name in "$@"; do
 	case $name in
 	grpcurl | kube-state-metrics | prometheus | spire-agent | spire-server | telegraf) go_program "$name" ;;
-	otelcol | python | node) "$name" ;;
+	otelcol) module otelcol ;;
+	kepler) cgo=1 module kepler ;; # its library for NVIDIA's devices is C
+	python | node) "$name" ;;
 	*) fail "$name" 'there is no such client' ;;
 	esac
 done

@@ -1,5 +1,5 @@
 // Package clients runs clients that other projects wrote, unmodified, against podconfigd:
-// Prometheus, the OpenTelemetry Collector, Telegraf, kube-state-metrics, SPIRE, client-go,
+// Prometheus, the OpenTelemetry Collector, Telegraf, kube-state-metrics, Kepler, SPIRE, client-go,
 // controller-runtime, the Kubernetes clients for JavaScript and Python, grpcurl and kubectl.
 //
 // Each client runs while manifests are added, changed and removed, and while the daemon is

@@ -37,6 +37,7 @@ var clients = map[string]func(*testing.T, *node) view{
 	"Prometheus attach_metadata": prometheusAttached,
 	"controller-runtime":         controllerRuntime,
 	"kube-state-metrics":         kubeStateMetrics,
+	"Kepler":                     kepler,
 }
 
 // short are the clients of the short form. They need no installation.
