@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/podtable"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
@@ -258,7 +258,7 @@ func (c Change) String() string {
 	case c.Before != nil:
 		return Summary(Compare(c.Before, c.After))
 	case added:
-		return strings.Join(podtable.Images(c.After), ", ")
+		return strings.Join(podfields.Images(c.After), ", ")
 	}
 	return ""
 }

@@ -9,12 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 )
 
-func maskOf(t *testing.T, path string) *podmask.Mask {
+func maskOf(t *testing.T, path string) *podfields.Mask {
 	t.Helper()
-	mask, err := podmask.Parse([]string{path})
+	mask, err := podfields.ParseMask([]string{path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -33,7 +33,7 @@ type Pod struct {
 	// revision of this one. A form that leaves out the owner references has none of those that follow from them.
 	Owners []v1alpha1.Owner
 	// Fields are the only fields that Object has; nil for all.
-	Fields *podmask.Mask
+	Fields *podfields.Mask
 	// Memo caches the encodings of the version.
 	*Memo
 
@@ -112,7 +112,7 @@ func (p *Pod) Derive(key any, file bool, compute func(*v1.Pod) *v1.Pod) *Pod {
 	return form.At(p.Revision)
 }
 
-func (p *Pod) form(fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
+func (p *Pod) form(fields *podfields.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
 	object := compute(p.Object)
 	return &Pod{
 		Object: object, Merged: object, Source: p.Source, Revision: p.Revision, Owners: p.Owners, Fields: fields, Memo: new(Memo),
@@ -122,7 +122,7 @@ func (p *Pod) form(fields *podmask.Mask, compute func(*v1.Pod) *v1.Pod) *Pod {
 
 // Only returns the pod with only these fields. Subscribers that request the same fields at the same
 // time share this form.
-func (p *Pod) Only(fields *podmask.Mask) *Pod {
+func (p *Pod) Only(fields *podfields.Mask) *Pod {
 	forms, _ := Once(p.Memo, onlyKey{}, func() (*masked, error) { return new(masked), nil }) // it never fails
 	return forms.maskedForm(p, fields).At(p.Revision)
 }
@@ -134,22 +134,22 @@ type onlyKey struct{}
 // kept only as long as a subscriber, or a set that keeps its frames, needs them.
 type masked struct {
 	mu    sync.Mutex
-	forms map[podmask.Key]weak.Pointer[Pod]
+	forms map[podfields.MaskKey]weak.Pointer[Pod]
 }
 
-func (m *masked) maskedForm(p *Pod, fields *podmask.Mask) *Pod {
+func (m *masked) maskedForm(p *Pod, fields *podfields.Mask) *Pod {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if form := m.forms[fields.Key()].Value(); form != nil {
 		return form
 	}
 	if len(m.forms) >= maxDerived {
-		maps.DeleteFunc(m.forms, func(_ podmask.Key, form weak.Pointer[Pod]) bool { return form.Value() == nil })
+		maps.DeleteFunc(m.forms, func(_ podfields.MaskKey, form weak.Pointer[Pod]) bool { return form.Value() == nil })
 	}
 	form := p.form(fields, fields.Apply)
 	if len(m.forms) < maxDerived {
 		if m.forms == nil {
-			m.forms = make(map[podmask.Key]weak.Pointer[Pod])
+			m.forms = make(map[podfields.MaskKey]weak.Pointer[Pod])
 		}
 		m.forms[fields.Key()] = weak.Make(form)
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/printers"
 	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
 
-	"github.com/podconfigd/podconfigd/internal/podtable"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 )
 
 // TestRowsOfOtherTables compares the rows of nodes and namespaces with the rows of the apiserver's
@@ -35,14 +35,14 @@ func TestRowsOfOtherTables(t *testing.T) {
 	for seed := range objects() {
 		r := rand.New(rand.NewPCG(uint64(seed), 0))
 		node := nodeInSomeState(r)
-		if diff := cmp.Diff(row(node, &api.Node{}), podtable.NodeCells(node, time.Now())); diff != "" {
+		if diff := cmp.Diff(row(node, &api.Node{}), podfields.NodeCells(node, time.Now())); diff != "" {
 			t.Fatalf("seed %d: the apiserver (-) and podconfigd (+) differ: %s\n%+v", seed, diff, node)
 		}
 		namespace := &v1.Namespace{
 			ObjectMeta: metav1.ObjectMeta{Name: "n", CreationTimestamp: someTime(r)},
 			Status:     v1.NamespaceStatus{Phase: pick(r, v1.NamespaceActive, v1.NamespaceTerminating, "")},
 		}
-		if diff := cmp.Diff(row(namespace, &api.Namespace{}), podtable.NamespaceCells(namespace, time.Now())); diff != "" {
+		if diff := cmp.Diff(row(namespace, &api.Namespace{}), podfields.NamespaceCells(namespace, time.Now())); diff != "" {
 			t.Fatalf("seed %d: the apiserver (-) and podconfigd (+) differ: %s\n%+v", seed, diff, namespace)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/printers"
 	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
 
-	"github.com/podconfigd/podconfigd/internal/podtable"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 )
 
 // TestRowsOfTables compares the rows for kubectl with the rows of the apiserver's own printers, for
@@ -33,7 +33,7 @@ func TestRowsOfTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := podtable.Cells(pod, time.Now())
+		got := podfields.Cells(pod, time.Now())
 		if diff := cmp.Diff(table.Rows[0].Cells, got); diff != "" {
 			t.Fatalf("seed %d: the apiserver (-) and podconfigd (+) differ: %s\n%+v", seed, diff, pod)
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing/synctest"
 
-	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -66,7 +66,7 @@ func (s *subscriber) start(w *world) error {
 	}
 	opts := view.Options{Selector: s.selector}
 	if s.labelsOnly {
-		if opts.Fields, err = podmask.Parse([]string{"metadata.labels"}); err != nil {
+		if opts.Fields, err = podfields.ParseMask([]string{"metadata.labels"}); err != nil {
 			return err
 		}
 	}

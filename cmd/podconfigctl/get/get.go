@@ -26,7 +26,6 @@ import (
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
 	"github.com/podconfigd/podconfigd/internal/command"
 	"github.com/podconfigd/podconfigd/internal/podfields"
-	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -214,14 +213,14 @@ func (o *Options) check() (selects func(*unstructured.Unstructured) bool, err er
 		}
 		o.names = append(o.names, wanted{Name: name})
 	}
-	if _, err := podowner.Parse(o.ownedBy); err != nil {
+	if _, err := podfields.ParseOwner(o.ownedBy); err != nil {
 		return nil, fmt.Errorf("--owner: %w", err)
 	}
 	byLabel, err := labels.Parse(o.selector)
 	if err != nil {
 		return nil, fmt.Errorf("--selector: %w", err)
 	}
-	byField, err := podfields.ParseAPI(o.fieldSelector)
+	byField, err := podfields.ParseAPISelector(o.fieldSelector)
 	if err != nil {
 		return nil, fmt.Errorf("--field-selector: %w", err)
 	}

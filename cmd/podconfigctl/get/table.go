@@ -14,7 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
-	"github.com/podconfigd/podconfigd/internal/podtable"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -99,8 +99,8 @@ func columns() (columns []metav1.TableColumnDefinition) {
 
 // cells are the cells of all columns.
 func cells(pod *v1.Pod) []any {
-	row := append(podtable.Cells(pod, time.Now()),
-		pod.Annotations[config.ConfigSourceAnnotationKey], string(pod.UID), strings.Join(podtable.Images(pod), ","))
+	row := append(podfields.Cells(pod, time.Now()),
+		pod.Annotations[config.ConfigSourceAnnotationKey], string(pod.UID), strings.Join(podfields.Images(pod), ","))
 	for i := range row {
 		row[i] = cli.Cell(fmt.Sprint(row[i]))
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/internal/command"
-	"github.com/podconfigd/podconfigd/internal/podowner"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
@@ -178,7 +178,7 @@ func (o *Options) selection(now time.Time) (selection history.Options, err error
 		}
 		fail("POD", err)
 	}
-	_, err = podowner.Parse(o.Owner)
+	_, err = podfields.ParseOwner(o.Owner)
 	fail("--owner", err)
 	if o.Owner != "" && o.stateDir != "" {
 		errs = append(errs, errors.New("--owner can't be used with --state-dir: only a running podconfigd knows the owners"))

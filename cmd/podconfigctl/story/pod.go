@@ -21,7 +21,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/podname"
-	"github.com/podconfigd/podconfigd/internal/podtable"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
@@ -34,7 +34,7 @@ func podOf(pod *v1.Pod, f *Facts) *v1alpha1.StoryPod {
 		Phase:    string(pod.Status.Phase), Reason: pod.Status.Reason, Message: pod.Status.Message,
 	}
 	_, p.Mirror = pod.Annotations[v1.MirrorPodAnnotationKey]
-	cells := podtable.Cells(pod, time.Now())
+	cells := podfields.Cells(pod, time.Now())
 	p.Ready, p.Status, p.Restarts = fmt.Sprint(cells[1]), fmt.Sprint(cells[2]), fmt.Sprint(cells[3])
 	if seen, err := time.Parse(time.RFC3339Nano, pod.Annotations[config.ConfigFirstSeenAnnotationKey]); err == nil {
 		p.Seen = &seen

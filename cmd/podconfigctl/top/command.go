@@ -25,7 +25,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/internal/command"
-	"github.com/podconfigd/podconfigd/internal/podowner"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/client"
 )
 
@@ -74,7 +74,7 @@ colors if the environment variable NO_COLOR is set.`,
 			if _, err := labels.Parse(config.Stream.LabelSelector); err != nil {
 				return fmt.Errorf("--selector: %w", err)
 			}
-			if _, err := podowner.Parse(config.Stream.Owner); err != nil {
+			if _, err := podfields.ParseOwner(config.Stream.Owner); err != nil {
 				return fmt.Errorf("--owner: %w", err)
 			}
 			if err := checkTerminal(); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
-	"github.com/podconfigd/podconfigd/internal/podtable"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
@@ -94,9 +94,9 @@ func (m *model) newPod(u *v1alpha1.Update, object *v1.Pod) *pod {
 	}
 	return &pod{object: object, row: row{
 		key: u.Source + " " + string(object.UID), pod: name,
-		search: strings.ToLower(name + " " + u.Source + " " + fmt.Sprint(podtable.Cells(object, time.Time{})[2])),
+		search: strings.ToLower(name + " " + u.Source + " " + fmt.Sprint(podfields.Cells(object, time.Time{})[2])),
 		cells: func() []cell {
-			cells := podtable.Cells(object, m.now)
+			cells := podfields.Cells(object, m.now)
 			if object.CreationTimestamp.IsZero() {
 				cells[4] = m.seen(object) // a static pod has no time of creation
 			}

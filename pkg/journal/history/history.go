@@ -18,7 +18,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
-	"github.com/podconfigd/podconfigd/internal/podowner"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/internal/printable"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -41,7 +41,7 @@ type Options struct {
 	// Pod is the name of a pod; empty for all.
 	Pod types.NamespacedName
 	// Owner selects the records in which the version before or the one after has this owner. Owners returns the owners of a version.
-	Owner  podowner.Selector
+	Owner  podfields.OwnerSelector
 	Owners func(*journal.Pod) []v1alpha1.Owner
 	// Pods adds the previous and the new version of the pod to the records.
 	Pods bool

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/internal/podfields"
-	"github.com/podconfigd/podconfigd/internal/podmask"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -184,7 +183,7 @@ func TestHiddenFieldsAreNoOracle(t *testing.T) {
 		p.Spec.ServiceAccountName = "admin"
 		return p
 	}()}})
-	fields, err := podfields.Parse("spec.serviceAccountName=admin")
+	fields, err := podfields.ParseSelector("spec.serviceAccountName=admin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +353,7 @@ func TestChangesOfRequestedFields(t *testing.T) {
 	j := newJournal(journal.Options{})
 	appendSet(j, update(config.ADD, "a=x"))
 	for _, path := range []string{"metadata.generation", "metadata.resourceVersion", "metadata.managedFields"} {
-		mask, err := podmask.Parse([]string{path})
+		mask, err := podfields.ParseMask([]string{path})
 		if err != nil {
 			t.Fatal(err)
 		}

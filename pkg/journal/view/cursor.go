@@ -7,7 +7,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -21,7 +21,7 @@ type Options struct {
 	Selector Selector
 	// Fields are the fields of the pods to send; nil for all. Changes of other fields send
 	// nothing. metadata.name, metadata.namespace and metadata.uid are always sent.
-	Fields *podmask.Mask
+	Fields *podfields.Mask
 	// Client is for the status.
 	Client journal.Client
 	// scope is what the subscriber may see; nil for everything.

@@ -9,8 +9,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/podfields"
-	"github.com/podconfigd/podconfigd/internal/podmask"
-	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -24,7 +22,7 @@ type lens struct {
 	// grant is nil if the subscriber may see everything.
 	grant *access.Grant
 	// fields are the fields that the subscriber requests; nil for all.
-	fields *podmask.Mask
+	fields *podfields.Mask
 }
 
 // plain reports whether the subscriber gets pods as they are.
@@ -138,7 +136,7 @@ func (l *lens) changeIn(u *journal.Update, n int) (was, is *journal.Pod) {
 type lensKey struct {
 	selection selection
 	grant     access.Key
-	fields    podmask.Key
+	fields    podfields.MaskKey
 }
 
 func (l *lens) key() lensKey { return lensKey{l.selector.selection(), l.grant.Key(), l.fields.Key()} }
@@ -152,7 +150,7 @@ type Selector struct {
 	// creates in the apiserver.
 	NoMirrorPods bool
 	// Owner selects pods with this owner; the zero value selects all.
-	Owner podowner.Selector
+	Owner podfields.OwnerSelector
 }
 
 // selection is a comparable form of a selector. Two subscribers with the same selection
@@ -160,7 +158,7 @@ type Selector struct {
 type selection struct {
 	source, namespace, labels, fields string
 	noMirrorPods                      bool
-	owner                             podowner.Selector
+	owner                             podfields.OwnerSelector
 }
 
 func (s *Selector) selection() selection {

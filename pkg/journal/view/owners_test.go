@@ -9,8 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/podmask"
-	"github.com/podconfigd/podconfigd/internal/podowner"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -169,17 +168,17 @@ func TestHiddenOwnersOfAnOrphan(t *testing.T) {
 	}
 }
 
-func mask(t *testing.T, paths ...string) *podmask.Mask {
+func mask(t *testing.T, paths ...string) *podfields.Mask {
 	t.Helper()
-	m, err := podmask.Parse(paths)
+	m, err := podfields.ParseMask(paths)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func mustOwner(text string) podowner.Selector {
-	s, err := podowner.Parse(text)
+func mustOwner(text string) podfields.OwnerSelector {
+	s, err := podfields.ParseOwner(text)
 	if err != nil {
 		panic(err)
 	}
@@ -204,7 +203,7 @@ func TestTheFileIsAnOwner(t *testing.T) {
 		j.Append(u)
 		gate := j.gate(rule(t, level, "image=seen"))
 		seen := func(text string) (kinds []string) {
-			owner, err := podowner.Parse(text)
+			owner, err := podfields.ParseOwner(text)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -96,7 +96,7 @@ func (s *Scope) SeesRuntimePod(uid types.UID, namespace string) bool {
 
 // State returns the current state, with the pods that the subject sees and the selector selects. The
 // pods have only the fields; nil means all. The error is that of Err.
-func (s *Scope) State(selector Selector, fields *podmask.Mask) (journal.State, error) {
+func (s *Scope) State(selector Selector, fields *podfields.Mask) (journal.State, error) {
 	l, unlock, err := s.lens(selector)
 	defer unlock()
 	l.fields = fields

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/podmask"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/access"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
@@ -31,14 +31,14 @@ func benchPod(n int) *v1.Pod {
 // BenchmarkViews is an update of a pod that 100 subscribers get and encode, by the view that they
 // have. plain is without rules.
 func BenchmarkViews(b *testing.B) {
-	phase, err := podmask.Parse([]string{"metadata.labels", "status.phase"})
+	phase, err := podfields.ParseMask([]string{"metadata.labels", "status.phase"})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, c := range []struct {
 		name   string
 		rules  []access.Rule
-		fields *podmask.Mask
+		fields *podfields.Mask
 	}{
 		{"plain", nil, nil},
 		{"full", []access.Rule{{Namespaces: []string{"default"}, View: access.Full}}, nil},

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/podconfigd/podconfigd/internal/apistatus"
-	"github.com/podconfigd/podconfigd/internal/podtable"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 )
@@ -180,7 +180,7 @@ func (p podItem) appendAs(to []byte, whole, protobuf bool, revision int64) ([]by
 func (p podItem) cells() []any {
 	pod := *p.Object
 	pod.CreationTimestamp = wire.Created(p.Pod)
-	return podtable.Cells(&pod, time.Now())
+	return podfields.Cells(&pod, time.Now())
 }
 
 // objectItem is a node or a namespace. They are few, and change rarely.
@@ -205,9 +205,9 @@ func (o objectItem) appendAs(to []byte, whole, protobuf bool, revision int64) ([
 func (o objectItem) cells() []any {
 	switch object := o.Object.Object.(type) {
 	case *v1.Node:
-		return podtable.NodeCells(object, time.Now())
+		return podfields.NodeCells(object, time.Now())
 	case *v1.Namespace:
-		return podtable.NamespaceCells(object, time.Now())
+		return podfields.NamespaceCells(object, time.Now())
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/podconfigd/podconfigd/internal/podowner"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 )
@@ -132,7 +132,7 @@ func (p *parser) selector(namespace string) view.Selector {
 	s := view.Selector{Namespace: namespace}
 	var err error
 	if p.resource.Namespaced { // pods
-		s.Owner, err = podowner.Parse(p.query.Get("owner"))
+		s.Owner, err = podfields.ParseOwner(p.query.Get("owner"))
 		p.Add("owner", err)
 	}
 	s.Labels, err = labels.Parse(p.query.Get("labelSelector"))

@@ -83,9 +83,9 @@ func (res *resource) paths() (all []string, one string) {
 // parseFields parses a field selector.
 func (res *resource) parseFields(s string) (fields.Selector, error) {
 	if res.fields == nil {
-		return podfields.ParseAPI(s)
+		return podfields.ParseAPISelector(s)
 	}
-	return podfields.ParseOnly(s, res.fields)
+	return podfields.ParseSelectorOf(s, res.fields)
 }
 
 func listPods(o *options, at int64) ([]item, int64, error) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/apistatus"
-	"github.com/podconfigd/podconfigd/internal/podowner"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/containers"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -57,7 +57,7 @@ func New(gate *view.Gate, limits *conn.Limiter, status func() v1alpha1.Status, f
 }
 
 // CheckOwners returns an error if a client requests the owners of pods, or selects by them, and nobody knows them.
-func (b *Backend) CheckOwners(requested bool, selector podowner.Selector) error {
+func (b *Backend) CheckOwners(requested bool, selector podfields.OwnerSelector) error {
 	name := "owner"
 	switch {
 	case b.Owners || !requested && selector.Empty():

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
-	"github.com/podconfigd/podconfigd/internal/podowner"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 )
@@ -141,7 +141,7 @@ func (q *HistoryQuery) complete(f *Faults, source, pod, owner, token string) {
 	f.Add("source", err)
 	q.Opts.Pod, err = history.ParsePod(pod)
 	f.Add("pod", err)
-	q.Opts.Owner, err = podowner.Parse(owner)
+	q.Opts.Owner, err = podfields.ParseOwner(owner)
 	f.Add("owner", err)
 	if owner != "" {
 		q.selection += " " + owner

@@ -13,8 +13,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/podfields"
-	"github.com/podconfigd/podconfigd/internal/podmask"
-	"github.com/podconfigd/podconfigd/internal/podowner"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
@@ -52,7 +50,7 @@ func ParseUpdates(raw string) (opts view.StreamOptions, err error) {
 // Pods is a request for /pods.
 type Pods struct {
 	Selector view.Selector
-	Fields   *podmask.Mask
+	Fields   *podfields.Mask
 	// Versions is true if pods are as in the Kubernetes API.
 	Versions bool
 }
@@ -65,7 +63,7 @@ func ParsePods(raw string) (*Pods, error) {
 		return nil, err
 	}
 	p := &Pods{Selector: view.Selector{NoMirrorPods: !q.bool("mirrorPods", false)}, Versions: q.bool("resourceVersions", false)}
-	p.Selector.Owner, err = podowner.Parse(q.values["owner"])
+	p.Selector.Owner, err = podfields.ParseOwner(q.values["owner"])
 	q.Add("owner", err)
 	p.Fields, err = parseFields(q.values["fields"])
 	q.Add("fields", err)
@@ -113,7 +111,7 @@ func Updates(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 }
 
 // List converts a request for a list.
-func List(request *v1alpha1.ListRequest) (view.Selector, *podmask.Mask, error) {
+func List(request *v1alpha1.ListRequest) (view.Selector, *podfields.Mask, error) {
 	f := Faults{fields: selectorFields}
 	selector, fields := f.selection(request.GetSelector(), request.GetFields())
 	return selector, fields, f.Err()
@@ -137,16 +135,16 @@ func (f *Faults) selector(source, labelSelector, fieldSelector, owner string) (s
 	f.Add("source", err)
 	s.Labels, err = labels.Parse(labelSelector)
 	f.Add("labelSelector", err)
-	s.Fields, err = podfields.Parse(fieldSelector)
+	s.Fields, err = podfields.ParseSelector(fieldSelector)
 	f.Add("fieldSelector", err)
-	s.Owner, err = podowner.Parse(owner)
+	s.Owner, err = podfields.ParseOwner(owner)
 	f.Add("owner", err)
 	return s
 }
 
 // selection converts the selector and the field mask of a message. The paths of the mask are names of
 // fields in JSON, or the same names in snake case: protojson converts the paths of a mask.
-func (f *Faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask) (view.Selector, *podmask.Mask) {
+func (f *Faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask) (view.Selector, *podfields.Mask) {
 	paths := slices.Clone(mask.GetPaths())
 	for i, path := range paths {
 		names, subscript, _ := strings.Cut(path, "[")
@@ -160,7 +158,7 @@ func (f *Faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask)
 			paths[i] += "[" + subscript
 		}
 	}
-	fields, err := podmask.Parse(paths)
+	fields, err := podfields.ParseMask(paths)
 	f.Add("fields", err)
 	selector := f.selector(s.GetSource(), s.GetLabelSelector(), s.GetFieldSelector(), s.GetOwner())
 	selector.Namespace, selector.NoMirrorPods = s.GetNamespace(), s.GetNoMirrorPods()
@@ -168,11 +166,11 @@ func (f *Faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask)
 }
 
 // parseFields parses a list of fields. The empty list is nil, for all fields.
-func parseFields(list string) (*podmask.Mask, error) {
+func parseFields(list string) (*podfields.Mask, error) {
 	if list == "" {
 		return nil, nil //nolint:nilnil // nil is all fields
 	}
-	return podmask.Parse(strings.Split(list, ","))
+	return podfields.ParseMask(strings.Split(list, ","))
 }
 
 var modes = map[v1alpha1.Mode]view.Mode{

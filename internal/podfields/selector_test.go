@@ -36,7 +36,7 @@ func TestFieldSelectors(t *testing.T) {
 		{"status.podIPs!=10.0.0.1", true},
 	} {
 		t.Run(c.selector, func(t *testing.T) {
-			selector, err := Parse(c.selector)
+			selector, err := ParseSelector(c.selector)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +54,7 @@ func TestFieldSelectors(t *testing.T) {
 		"status.podIP=10.0.0.3": {Status: v1.PodStatus{PodIP: "10.0.0.3", PodIPs: []v1.PodIP{{IP: "10.0.0.4"}}}},
 	} {
 		t.Run(selector, func(t *testing.T) {
-			if s, err := Parse(selector); err != nil || !s.Matches(Of(pod)) {
+			if s, err := ParseSelector(selector); err != nil || !s.Matches(Of(pod)) {
 				t.Errorf("%q does not match %+v (%v)", selector, pod, err)
 			}
 		})
@@ -65,7 +65,7 @@ func TestFieldSelectors(t *testing.T) {
 		"metadata.name":          "invalid selector",
 	} {
 		t.Run(selector, func(t *testing.T) {
-			if _, err := Parse(selector); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := ParseSelector(selector); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: got %v, want %s", selector, err, want)
 			}
 		})
@@ -74,18 +74,18 @@ func TestFieldSelectors(t *testing.T) {
 
 // The apiserver does not support the UID.
 func TestSelectorsOfTheKubernetesAPI(t *testing.T) {
-	if _, err := ParseAPI("metadata.uid=u"); err == nil || !strings.HasPrefix(err.Error(), "field label not supported: metadata.uid; supported are metadata.name,") {
+	if _, err := ParseAPISelector("metadata.uid=u"); err == nil || !strings.HasPrefix(err.Error(), "field label not supported: metadata.uid; supported are metadata.name,") {
 		t.Errorf("metadata.uid: %v", err)
 	}
 	for _, field := range apiFields {
-		if _, err := ParseAPI(field + "=x"); err != nil {
+		if _, err := ParseAPISelector(field + "=x"); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
 func TestMatchingAllocatesNothing(t *testing.T) {
-	selector, err := Parse("spec.host=node1,spec.hostNetwork=false")
+	selector, err := ParseSelector("spec.host=node1,spec.hostNetwork=false")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package podmask
+package podfields
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ import (
 
 func mask(t *testing.T, paths ...string) *Mask {
 	t.Helper()
-	m, err := Parse(paths)
+	m, err := ParseMask(paths)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestMaskOfEverything(t *testing.T) {
 }
 
 // The order of paths and paths that others cover make no difference.
-func TestKeys(t *testing.T) {
+func TestKeysOfMasks(t *testing.T) {
 	a := mask(t, "spec", "status.phase", "spec.containers.name", "metadata.name", "status.phase")
 	if b := mask(t, "status.phase", "spec"); a.Key() != b.Key() {
 		t.Error("two masks for the same have different keys")
@@ -145,12 +145,12 @@ func TestInvalidMasks(t *testing.T) {
 		"spec.containers[0].name":      `is not a field`,
 	} {
 		t.Run(path, func(t *testing.T) {
-			if m, err := Parse([]string{path}); err == nil || m != nil || !strings.Contains(err.Error(), want) {
+			if m, err := ParseMask([]string{path}); err == nil || m != nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v, want %s", path, err, want)
 			}
 		})
 	}
-	if _, err := Parse(make([]string, maxPaths+1)); err == nil || !strings.Contains(err.Error(), "257 fields are too many") {
+	if _, err := ParseMask(make([]string, maxPaths+1)); err == nil || !strings.Contains(err.Error(), "257 fields are too many") {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package podtable
+package podfields
 
 import (
 	"testing"

@@ -1,10 +1,18 @@
-// Package podfields selects pods by field, as the apiserver does.
+// Package podfields has what depends on the fields of a pod: selectors and masks of requests, and the rows of tables.
 //
-//	selector, err := podfields.Parse("status.phase=Running")
+//	selector, err := podfields.ParseSelector("status.phase=Running") // as the apiserver selects
 //	if err != nil {
 //		return err
 //	}
 //	matches := selector.Matches(podfields.Of(pod))
+//
+//	mask, err := podfields.ParseMask([]string{"spec.containers.image", "metadata.labels['app']"})
+//	if err != nil {
+//		return err
+//	}
+//	small := mask.Apply(pod)
+//
+//	podfields.Cells(pod, time.Now()) // web-node1, 1/1, Running, 0, 5m, ...
 package podfields
 
 import (
@@ -15,6 +23,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
 
 // apiFields are the fields that a selector supports in the Kubernetes API, and allFields
@@ -30,15 +40,15 @@ var (
 	allFields = append([]string{"metadata.uid"}, apiFields...)
 )
 
-// Parse parses a field selector of podconfigd's own interfaces. Its error has the first
+// ParseSelector parses a field selector of podconfigd's own interfaces. Its error has the first
 // field that is not supported, and the supported fields.
-func Parse(s string) (fields.Selector, error) { return ParseOnly(s, allFields) }
+func ParseSelector(s string) (fields.Selector, error) { return ParseSelectorOf(s, allFields) }
 
-// ParseAPI parses a field selector of the Kubernetes API, as Parse does.
-func ParseAPI(s string) (fields.Selector, error) { return ParseOnly(s, apiFields) }
+// ParseAPISelector parses a field selector of the Kubernetes API, as ParseSelector does.
+func ParseAPISelector(s string) (fields.Selector, error) { return ParseSelectorOf(s, apiFields) }
 
-// ParseOnly parses a field selector with those fields.
-func ParseOnly(s string, supported []string) (fields.Selector, error) {
+// ParseSelectorOf parses a field selector of the supported fields.
+func ParseSelectorOf(s string, supported []string) (fields.Selector, error) {
 	selector, err := fields.ParseSelector(s)
 	if err != nil {
 		return nil, err
@@ -54,7 +64,7 @@ func ParseOnly(s string, supported []string) (fields.Selector, error) {
 	})
 }
 
-// Of returns the fields of a pod for a selector from Parse.
+// Of returns the fields of a pod for a selector from ParseSelector.
 func Of(pod *v1.Pod) fields.Fields { return podFields{pod} }
 
 type podFields struct{ pod *v1.Pod }
@@ -101,4 +111,40 @@ func podIP(status *v1.PodStatus) string {
 		return status.PodIPs[0].IP
 	}
 	return status.PodIP
+}
+
+// OwnerSelector selects pods by one of their owners. The zero value selects all pods.
+type OwnerSelector struct {
+	// Kind is in lower case. With AnyGroup, Group is not compared.
+	Kind, Group, Name string
+	AnyGroup          bool
+}
+
+// ParseOwner parses KIND/NAME, as in deployment/checkout, or KIND.GROUP/NAME, as in deployment.apps/checkout. The kind may have any case.
+// The kind file has a path: file//etc/kubernetes/manifests/web.yaml. The empty text selects all pods.
+func ParseOwner(text string) (OwnerSelector, error) {
+	if text == "" {
+		return OwnerSelector{}, nil
+	}
+	kind, name, _ := strings.Cut(text, "/")
+	kind, group, grouped := strings.Cut(strings.ToLower(kind), ".")
+	path := !grouped && strings.EqualFold(kind, v1alpha1.FileKind)
+	if kind == "" || name == "" || strings.Contains(name, "/") && !path || grouped && group == "" {
+		return OwnerSelector{}, fmt.Errorf("%q is not an owner: expected KIND/NAME or KIND.GROUP/NAME, for example deployment/web", text)
+	}
+	return OwnerSelector{kind, group, name, !grouped}, nil
+}
+
+// Empty reports whether the selector selects all pods.
+func (s OwnerSelector) Empty() bool { return s == OwnerSelector{} }
+
+// Matches reports whether the selector selects a pod with these owners.
+func (s OwnerSelector) Matches(owners []v1alpha1.Owner) bool {
+	return s.Empty() || slices.ContainsFunc(owners, func(o v1alpha1.Owner) bool {
+		group, _, grouped := strings.Cut(o.APIVersion, "/")
+		if !grouped { // v1
+			group = ""
+		}
+		return o.Name == s.Name && strings.EqualFold(o.Kind, s.Kind) && (s.AnyGroup || group == s.Group)
+	})
 }

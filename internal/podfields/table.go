@@ -1,7 +1,4 @@
-// Package podtable makes the rows of the tables that kubectl shows of pods, nodes and namespaces:
-//
-//	podtable.Cells(pod, time.Now()) // web-node1, 1/1, Running, 0, 5m, ...
-package podtable
+package podfields
 
 import (
 	"cmp"
