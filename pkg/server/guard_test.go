@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,11 +27,22 @@ import (
 
 var served = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
-// ask makes a request of a network peer, and returns the status.
+// tcpConn is a connection of a client with that address.
+type tcpConn struct {
+	net.Conn
+	client string
+}
+
+func (tcpConn) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 254), Port: 10250} }
+
+func (c tcpConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.client), Port: 50000} }
+
+// ask makes a request over a connection of a client with that address, and returns the status.
 func (g *guard) ask(address, token string) (code int) {
 	r := httptest.NewRequest(http.MethodGet, "/pods", http.NoBody)
 	r.Header.Set("Authorization", "Bearer "+token)
-	r = r.WithContext(conn.WithPeer(r.Context(), conn.NetworkPeer(netip.MustParseAddr(address))))
+	client := tcpConn{client: address}
+	r = r.WithContext(conn.With(r.Context(), conn.New(client, client.LocalAddr(), nil, func() {})))
 	w := httptest.NewRecorder()
 	defer func() {
 		if p := recover(); p == http.ErrAbortHandler { //nolint:errorlint // as net/http

@@ -12,7 +12,7 @@ func TestReadAheadOfAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
 		defer client.Close()
-		c := newConn(server, &net.UnixAddr{}, nil, func() {})
+		c := New(server, &net.UnixAddr{}, nil, func() {})
 		go func() { _, _ = client.Write(make([]byte, 10*maxAhead)) }()
 		read := 0
 		go func() {

@@ -71,9 +71,8 @@ type Conn struct {
 	streaming bool
 }
 
-// newConn returns a connection of a listener with that address. release gives back its
-// place.
-func newConn(conn net.Conn, local net.Addr, refusal error, release func()) *Conn {
+// New returns a connection of a listener with that address. release gives back its place.
+func New(conn net.Conn, local net.Addr, refusal error, release func()) *Conn {
 	c := &Conn{Conn: conn, local: local, peer: peerOf(conn), connected: time.Now(), refusal: refusal, release: sync.OnceFunc(release)}
 	c.flushed.L = &c.mu
 	c.begun = make(chan struct{})
@@ -264,11 +263,6 @@ type connKey struct{}
 // With adds the connection of a request to its context.
 func With(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
-}
-
-// WithPeer adds a connection that has only a peer, for tests of other packages.
-func WithPeer(ctx context.Context, peer Peer) context.Context {
-	return With(ctx, &Conn{peer: peer})
 }
 
 // From returns the connection of the request of the context. It returns nil without one,

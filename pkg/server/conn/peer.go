@@ -58,7 +58,7 @@ func peerOf(conn net.Conn) Peer {
 		if own, ok := conn.LocalAddr().(*net.TCPAddr); ok && own.IP.IsLoopback() {
 			return loopbackPeer
 		}
-		return NetworkPeer(tcp.AddrPort().Addr())
+		return networkPeer(tcp.AddrPort().Addr())
 	}
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -99,8 +99,8 @@ func (p Peer) trusted() bool {
 
 var daemonUser = uint32(os.Geteuid())
 
-// NetworkPeer returns the peer with that address.
-func NetworkPeer(ip netip.Addr) Peer {
+// networkPeer returns the peer with that address.
+func networkPeer(ip netip.Addr) Peer {
 	ip = ip.Unmap().WithZone("")
 	if ip.IsLoopback() {
 		return loopbackPeer

@@ -48,7 +48,7 @@ func TestTheProcessOfAClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConn(accepted, l.Addr(), nil, func() {})
+	c := New(accepted, l.Addr(), nil, func() {})
 	defer accepted.Close()
 	ctx := context.WithValue(t.Context(), connKey{}, c)
 	if pid, connected, ok := Process(ctx); int(pid) != cmd.Process.Pid || time.Since(connected) < 0 || !ok {
@@ -78,7 +78,7 @@ func TestPeersOverTCP(t *testing.T) {
 		"fe80::1%eth0": "fe80::/64", "::1": "loopback", "127.0.0.2": "loopback", "::ffff:127.1.2.3": "loopback",
 	} {
 		t.Run(ip, func(t *testing.T) {
-			if id := NetworkPeer(netip.MustParseAddr(ip)); !id.known || id.String() != want {
+			if id := networkPeer(netip.MustParseAddr(ip)); !id.known || id.String() != want {
 				t.Errorf("%s: %v, want %s", ip, id, want)
 			}
 		})

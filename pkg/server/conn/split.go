@@ -158,14 +158,14 @@ func (s *Splitter) admit(conn net.Conn) (admitted *Conn) {
 	}()
 	release, refusal := s.places.Connections.Take(id)
 	if refusal == nil {
-		return newConn(conn, s.listener.Addr(), nil, release)
+		return New(conn, s.listener.Addr(), nil, release)
 	}
 	giveBack, beyond := s.refuse(id)
 	if beyond != nil {
 		_ = conn.Close() // without an answer
 		return nil
 	}
-	admitted = newConn(conn, s.listener.Addr(), refusal, func() {
+	admitted = New(conn, s.listener.Addr(), refusal, func() {
 		s.mu.Lock()
 		s.refused = slices.DeleteFunc(s.refused, func(c *Conn) bool { return c == admitted })
 		s.mu.Unlock()
