@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,10 +19,9 @@ import (
 
 // Options are the flags of watch.
 type Options struct {
-	client.Options
+	cli.Selection
 	cli.PodFlags
-	output, ops     string
-	mirrorPods, all bool
+	output string
 }
 
 // NewCommand returns the command.
@@ -69,26 +67,13 @@ Updates that the daemon splits into frames are printed whole.`,
 	f := cmd.Flags()
 	f.StringVarP(&opts.output, "output", "o", "", "Output format. One of: json, yaml, name. If empty, prints a table.")
 	f.StringVar((*string)(&opts.Mode), "mode", "", "Mode of the stream. One of: incremental, snapshot-and-updates, snapshot. If empty, incremental.")
-	f.StringVar(&opts.ops, "ops", "", "Comma-separated list of operations. * selects all. If empty, selects ADD, UPDATE, REMOVE and DELETE, with RECONCILE in the incremental mode and SET in the other modes.")
-	f.StringVar(&opts.Source, "source", "", "Select pods of one source. One of: file, http, api, file:NAME, http:NAME.")
-	flags.CompleteSource(cmd)
-	f.StringVarP(&opts.PodFlags.Namespace, "namespace", "n", "", "Select pods of one namespace.")
-	f.BoolVarP(&opts.all, "all-namespaces", "A", false, "Select pods of all namespaces and ignore --namespace. This is the default without --namespace.")
-	f.StringVarP(&opts.LabelSelector, "selector", "l", "", "Select pods by label, for example app=web.")
-	f.StringVar(&opts.FieldSelector, "field-selector", "", "Select pods by field, for example metadata.name=web-node1.")
-	f.StringVar(&opts.Owner, "owner", "", cli.OwnerHelp)
-	f.StringSliceVar(&opts.Fields, "fields", nil, "Comma-separated list of the fields of pods to print, for example spec.containers.image,status.podIPs. Changes of other fields are not printed. If empty, prints all.")
-	f.BoolVar(&opts.mirrorPods, "mirror-pods", true, "Include mirror pods, which a kubelet creates in the apiserver for its static pods.")
+	opts.Selection.AddTo(cmd, &flags, "ADD, UPDATE, REMOVE and DELETE, with RECONCILE in the incremental mode and SET in the other modes", "print")
 	f.BoolVar(&opts.Owners, "owners", false, "Print the owners of pods, with -o json or yaml. Requires --owners of the daemon.")
 	f.BoolVar(&opts.NamespaceLabels, "namespace-labels", false, "Print the labels and annotations of the namespaces of the pods, with -o json or yaml.")
 	f.BoolVar(&opts.NodeLabels, "node-labels", false, "Print the labels and annotations of the node, with -o json or yaml.")
 	flags.CompletePods(cmd, 1)
 	command.CompleteFlag(cmd, "output", "json", "yaml", "name")
 	command.CompleteFlag(cmd, "mode", string(v1alpha1.ModeIncremental), string(v1alpha1.ModeSnapshotAndUpdates), string(v1alpha1.ModeSnapshot))
-	cli.CompleteList(cmd, "ops", "ADD", "UPDATE", "REMOVE", "DELETE", "RECONCILE", "SET", "SYNC", "PLEG", "HOUSEKEEPING", "*")
-	cli.CompleteList(cmd, "fields", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations", "spec.nodeName",
-		"spec.containers", "spec.containers.name", "spec.containers.image", "spec.hostNetwork", "spec.volumes", "status.phase", "status.podIPs",
-		"status.hostIPs", "status.conditions", "status.containerStatuses", "status.startTime")
 	f.StringVar(&opts.Instance, "instance", "", "Instance of the --since revision. Requires --since.")
 	f.Int64Var(&opts.Since, "since", 0, "Resume after this revision. 0 to 9223372036854775807. If 0, the stream starts with the current pods.")
 	return cmd
@@ -108,9 +93,7 @@ func (o *Options) check() error {
 	if o.Instance != "" && o.Since == 0 {
 		return errors.New("--instance requires --since")
 	}
-	if o.all { // as for kubectl
-		o.PodFlags.Namespace = ""
-	}
+	o.Namespace = o.Stream().Namespace // of POD
 	if o.Pod == "" {
 		return nil
 	}
@@ -123,8 +106,7 @@ func (o *Options) check() error {
 
 // Run prints the stream until the context is done.
 func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStreams) error {
-	stream, p := o.Options, newPrinter(o.output, streams.Out)
-	stream.NoMirrorPods, stream.Namespace = !o.mirrorPods, o.PodFlags.Namespace
+	stream, p := o.Stream(), newPrinter(o.output, streams.Out)
 	if o.Pod != "" {
 		pod, err := o.Resolve(ctx, c)
 		switch {
@@ -134,11 +116,6 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 			return err
 		}
 		stream.Namespace, stream.FieldSelector = pod.Namespace, "metadata.name="+pod.Name
-	}
-	if o.ops != "" {
-		for op := range strings.SplitSeq(o.ops, ",") {
-			stream.Ops = append(stream.Ops, v1alpha1.Op(op))
-		}
 	}
 	stream.OnDisconnect = cli.NoteDisconnects(streams.ErrOut)
 	for update, err := range c.Updates(ctx, stream) {
