@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/podconfigd/podconfigd/cmd/podconfigctl/export"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/get"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/history"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/lookup"
@@ -40,7 +41,7 @@ It connects to the daemon of this machine, or with --server and credentials to t
   podconfigctl watch --server https://node1:10250 --certificate-authority ca.crt --token-file token`,
 	}
 	cmd.AddCommand(watch.NewCommand(), get.NewCommand(), status.NewCommand(), top.NewCommand(), history.NewCommand(), lookup.NewCommand(),
-		resync.NewCommand(), release.NewCommand(), proxy.NewCommand(), validate.NewCommand())
+		export.NewCommand(), resync.NewCommand(), release.NewCommand(), proxy.NewCommand(), validate.NewCommand())
 	cmd.AddCommand(configCommands()...)
 	command.SetUp(cmd)
 	return cmd

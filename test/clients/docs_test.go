@@ -8,17 +8,17 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
-// docs/how-to/clients.md has a part of each configuration that the tests run. test/docs checks that
-// it is the same text.
+// The pages have a part of each configuration that the tests run. test/docs checks that it is the same text.
 func TestDocsAreWhatRuns(t *testing.T) {
-	page := testutil.Pages(t)["docs/how-to/clients.md"]
+	pages := testutil.Pages(t)
+	page := pages["docs/how-to/clients.md"] + pages["docs/how-to/collect-from-a-fleet.md"]
 	files, err := os.ReadDir("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
 		if !strings.Contains(page, "<!-- test/clients/testdata/"+file.Name()+" -->\n```") {
-			t.Errorf("docs/how-to/clients.md shows nothing of testdata/%s", file.Name())
+			t.Errorf("docs/how-to shows nothing of testdata/%s", file.Name())
 		}
 	}
 }

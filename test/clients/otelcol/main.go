@@ -2,7 +2,8 @@
 // pods: the processor k8s_attributes and the extension k8s_observer, unmodified. Around them,
 // it has components that a test can ask: a receiver that sends one log record for each HTTP
 // request through the pipeline, an exporter that returns the attributes to the request, and
-// an extension that prints the endpoints of the observer.
+// an extension that prints the endpoints of the observer. For the records of podconfigctl export, it has the receiver otlp and the
+// exporter file, also unmodified.
 //
 // The module is not tidy: dependencies of the components' own tests are not on the module
 // proxy.
@@ -11,6 +12,7 @@ package main
 import (
 	"log"
 
+	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/observer/k8sobserver"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/processor/k8sattributesprocessor"
 	"go.opentelemetry.io/collector/component"
@@ -21,6 +23,7 @@ import (
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/processor"
 	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/otlpreceiver"
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 )
 
@@ -43,12 +46,12 @@ func factories() (f otelcol.Factories, err error) {
 	if f.Extensions, err = otelcol.MakeFactoryMap[extension.Factory](k8sobserver.NewFactory(), endpointsFactory()); err != nil {
 		return f, err
 	}
-	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](questionsFactory()); err != nil {
+	if f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](questionsFactory(), otlpreceiver.NewFactory()); err != nil {
 		return f, err
 	}
 	if f.Processors, err = otelcol.MakeFactoryMap[processor.Factory](k8sattributesprocessor.NewFactory()); err != nil {
 		return f, err
 	}
-	f.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](answersFactory())
+	f.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](answersFactory(), fileexporter.NewFactory())
 	return f, err
 }
