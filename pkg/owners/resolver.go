@@ -1,3 +1,17 @@
+// Package owners finds the owners of the pods of the node, such as the ReplicaSet and the Deployment of a pod:
+//
+//	r := owners.New(owners.Options{Journal: j, Client: client})
+//	go r.Run(ctx)
+//	chain := r.Of(pod) // replicaset/checkout-7d9f, deployment/checkout
+//
+// The controller of a pod is in its owner references. What is above it, and the labels, take one get of metadata for each owner,
+// which all its pods share. There is no watch and no list: a change of an owner is seen when it is read again, after 30 to 45 minutes.
+// Nobody waits for these requests. A change of the owner references of a pod is seen at once, see [config.PodConfig.FollowOwners].
+//
+// # Who can name an owner
+//
+// Everybody who may create pods can write any owner reference into them. So an owner is known by the whole reference and the
+// namespace of the pod, and an object with another UID than in the reference is not the owner.
 package owners
 
 import (
@@ -13,7 +27,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/await"
+	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
@@ -212,4 +228,46 @@ func (r *Resolver) wait(ctx context.Context, revision int64, due time.Time) erro
 		}
 	}
 	return await.For(ctx, settle)
+}
+
+// maxNotes is the maximum number of notes in the status.
+const maxNotes = 10
+
+// Status returns what is known about the owners of the present pods.
+func (r *Resolver) Status() *v1alpha1.OwnersStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := new(v1alpha1.OwnersStatus)
+	notes := make(map[string]bool)
+	for _, o := range r.owners {
+		switch {
+		case !r.present(o):
+		case o.known:
+			s.Known++
+		default:
+			s.Waiting++
+			s.LastError = r.failing
+			notes[o.problem], notes[r.kinds[o.kindRef].problem] = true, true
+		}
+	}
+	delete(notes, "")
+	s.Notes = slices.Sorted(maps.Keys(notes))
+	if n := len(s.Notes) - maxNotes; n > 0 {
+		s.Notes, s.NotesOmitted = s.Notes[:maxNotes], n
+	}
+	return s
+}
+
+// The results of requests, in the metric.
+const (
+	resultOK        = "ok"
+	resultForbidden = "forbidden"
+	resultNotFound  = "not_found"
+	resultError     = "error"
+)
+
+func newRequests(reg prometheus.Registerer) *prometheus.CounterVec {
+	return metric.In(reg, "owners").CounterVec("requests_total",
+		"Number of times that the apiserver was asked for the owner of a pod, by result: ok, forbidden, not_found or error.",
+		"result", resultOK, resultForbidden, resultNotFound, resultError)
 }

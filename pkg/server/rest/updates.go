@@ -1,14 +1,21 @@
 package rest
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
+	"time"
 
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -71,4 +78,60 @@ func appendLines(to []byte, frames []*view.Frame) (_ []byte, err error) {
 		}
 	}
 	return to, nil
+}
+
+// history answers with a page of the changes on disk.
+func (a *API) history(w http.ResponseWriter, r *http.Request, scope *view.Scope) {
+	if a.History == nil {
+		respond.Error(w, http.StatusNotFound, backend.ErrNoHistory.Error())
+		return
+	}
+	query, err := params.ParseHistory(r.URL.RawQuery, time.Now())
+	if err == nil {
+		err = a.CheckOwners(false, query.Opts.Owner)
+	}
+	if err != nil {
+		respond.BadRequest(w, err)
+		return
+	}
+	page, next, err := backend.HistoryPage(r.Context(), a.Backend, scope, query, func(record *v1alpha1.HistoryRecord) ([]byte, int, error) {
+		data, err := json.Marshal(record)
+		return data, len(data), err
+	})
+	switch {
+	case errors.Is(err, history.ErrCompacted):
+		respond.Error(w, http.StatusGone, fmt.Sprintf("parameter \"continue\": %v", backend.ErrHistoryCompacted))
+		return
+	case err != nil:
+		respond.Error(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	respond.Within(w, a.Limits.ListTimeout)
+	w.Header().Set("Content-Type", "application/json")
+	if err := writeHistory(w, page, next); err != nil {
+		klog.FromContext(r.Context()).V(3).Info("Writing the history failed", "err", err)
+	}
+}
+
+// writeHistory writes a page as the object v1alpha1.History.
+func writeHistory(w io.Writer, page [][]byte, next string) error {
+	between := `{"records":[`
+	for _, record := range page {
+		if _, err := io.WriteString(w, between); err != nil {
+			return err
+		}
+		if _, err := w.Write(record); err != nil {
+			return err
+		}
+		between = ","
+	}
+	if len(page) > 0 {
+		between = ""
+	}
+	end := "]"
+	if next != "" {
+		end = fmt.Sprintf(`],"continue":%q`, next) // it is base64
+	}
+	_, err := io.WriteString(w, between+end+"}\n")
+	return err
 }
