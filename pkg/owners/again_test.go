@@ -160,3 +160,25 @@ func TestOneOwnerFails(t *testing.T) {
 		}
 	})
 }
+
+// The fault also ends if the apiserver answers that owners of this kind may not be read: of all owners, it then asks for one.
+func TestForbiddenAfterAFault(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.set(unavailable)
+		for i := range 60 {
+			w.add(fmt.Sprint("apps/v1 ReplicaSet web-", i), fmt.Sprint("pod-", i))
+		}
+		w.pass(time.Minute)
+		if s := w.resolver.Status(); s.LastError == "" || s.Waiting != 60 {
+			t.Errorf("%+v", s)
+		}
+		w.set(forbidden)
+		w.pass(5 * time.Minute)
+		if s := w.resolver.Status(); s.LastError != "" || len(s.Notes) != 1 {
+			t.Errorf("forbidden: %+v", s)
+		}
+		if n := w.lines("can be read again"); n != 1 {
+			t.Errorf("%d lines", n)
+		}
+	})
+}

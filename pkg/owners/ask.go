@@ -66,6 +66,9 @@ func (r *Resolver) ask(ctx context.Context, o *owner) {
 				"namespace", o.Namespace, "apiVersion", o.APIVersion, "kind", o.Kind, "reason", err.Error())
 		}
 		k.problem = err.Error()
+		for _, other := range r.owners { // one of them is asked for at a time
+			other.failed = other.failed && other.kindRef != o.kindRef
+		}
 	case isRefusal(err):
 		o.backoff.Failed(now, refusals, err)
 		if o.problem == "" {
