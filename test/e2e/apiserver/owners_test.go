@@ -121,15 +121,13 @@ func ownersChange(t *testing.T, c *cluster, d *e2e.Daemon, chains map[string][]v
 			t.Fatal(err)
 		}
 	}
-	maps.Copy(chains, changed)
-	for name, chain := range chains {
-		testutil.Eventually(t, func() error { return hasOwners(t, d, name, chain) })
+	if err := c.patch(t.Context(), "owners-a", `{"status":{"reason":"Last"}}`, "status"); err != nil {
+		t.Fatal(err)
 	}
-	streamHasOwners(t, d, chains)
-
 	ctx, cancel := context.WithTimeout(t.Context(), testutil.Patience)
 	defer cancel()
 	references := map[string]string{"owners-b": set.UID, "owners-bare": set.UID, "owners-d": ""}
+	ended := false
 	for u, err := range d.Client.Updates(ctx, client.Options{Instance: before.Instance, Since: before.Revision}) { // without their owners
 		if err != nil || u.Reset {
 			t.Fatalf("the stream: %v, %+v", err, u)
@@ -142,14 +140,20 @@ func ownersChange(t *testing.T, c *cluster, d *e2e.Daemon, chains map[string][]v
 			if want, waits := references[p.Name]; waits && u.Op == v1alpha1.OpReconcile && uid == want {
 				delete(references, p.Name)
 			}
+			ended = ended || p.Status.Reason == "Last"
 		}
-		if len(references) == 0 {
+		if ended {
 			break
 		}
 	}
-	if len(references) > 0 {
-		t.Errorf("the stream has no RECONCILE of %v", references)
+	if !ended || len(references) > 0 {
+		t.Fatalf("the stream has no RECONCILE of %v; the last change came: %t", references, ended)
 	}
+	maps.Copy(chains, changed)
+	for name, chain := range chains {
+		testutil.Eventually(t, func() error { return hasOwners(t, d, name, chain) })
+	}
+	streamHasOwners(t, d, chains)
 	for command, line := range map[string]string{
 		"get pods --owner deployment/owners-adopter --no-headers":  `^default +owners-b .*\ndefault +owners-bare .*\n$`,
 		"get pods --owner deployment/owners-checkout --no-headers": `^default +owners-a .*\n$`,
