@@ -41,13 +41,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/internal/calls"
-	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // updatesBuffer is the capacity of the channel of updates. The kubelet uses the same.
@@ -210,70 +207,102 @@ func (c *PodConfig) send(ctx context.Context, u PodUpdate) error {
 	}
 }
 
-// mergeMetrics are the metrics of the merge. The arrays have an element for each operation of
-// the config.
-type mergeMetrics struct {
-	duration prometheus.Histogram
-	pods     [RECONCILE + 1]prometheus.Counter
+// sourcedSet is a set with the name of its source.
+type sourcedSet struct {
+	source string
+	set    SourceSet
 }
 
-// Instrument registers the metrics of the merge. It is called before Run. Without it, there are
-// none.
-func (c *PodConfig) Instrument(reg prometheus.Registerer) {
-	in := metric.In(reg, "merge")
-	m := &mergeMetrics{duration: in.Histogram("duration_seconds", "Time to merge a set, in seconds.", prometheus.ExponentialBuckets(0.00001, 4, 9))}
-	pods := in.CounterVec("pods_total", "Number of pods in the operations that the merge emitted, by operation.", "op")
-	for op := range m.pods {
-		m.pods[op] = pods.WithLabelValues(PodOperation(op).String())
-	}
-	c.metrics = m
+// mux receives the sets of each source on its own channel and sends them all on one
+// channel.
+//
+// kubelet: pkg/kubelet/config/mux.go.
+type mux struct {
+	merged chan sourcedSet
+
+	// mu guards the fields below. No goroutine sends or waits while it holds mu.
+	mu        sync.Mutex
+	channels  map[string]*input
+	ctx       context.Context //nolint:containedctx // the life of run, for channels made while it runs
+	listeners sync.WaitGroup
 }
 
-// merged records the result of a merge.
-func (m *mergeMetrics) merged(started time.Time, updates []PodUpdate) {
-	if m == nil {
-		return
-	}
-	m.duration.Observe(time.Since(started).Seconds())
-	for i := range updates {
-		m.pods[updates[i].Op].Add(float64(len(updates[i].Pods)))
+// input is the channel of a source. stop ends the listener of the channel; it is nil without a listener. The listener
+// closes stopped when it ends.
+type input struct {
+	sets    chan SourceSet
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+func newMux() *mux {
+	return &mux{
+		merged:   make(chan sourcedSet),
+		channels: make(map[string]*input),
 	}
 }
 
-// Restore adds a source with the pods that it had before a restart. They count until the
-// first set of the source, which is compared with them. The pods have the annotations of
-// the merge. Restore is called before Run, once for a source.
-func (c *PodConfig) Restore(source string, pods []*v1.Pod) {
-	c.storage.restore(source, pods)
+// channel returns the channel of a source. Each call returns the same channel.
+func (m *mux) channel(source string) chan SourceSet {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if in, ok := m.channels[source]; ok {
+		return in.sets
+	}
+	in := &input{sets: make(chan SourceSet), stopped: make(chan struct{})}
+	m.channels[source] = in
+	if m.ctx != nil && m.ctx.Err() == nil {
+		m.listenLocked(m.ctx, source, in)
+	}
+	return in.sets
 }
 
-func (s *podStorage) restore(source string, set []*v1.Pod) {
-	pods := newSourcePods(len(set))
-	for _, pod := range set {
-		pods.put(&podEntry{pod: pod, restored: true}, pod)
+// remove forgets a source, and waits until no set of it can come any more.
+func (m *mux) remove(source string) {
+	m.mu.Lock()
+	in := m.channels[source]
+	delete(m.channels, source)
+	m.mu.Unlock()
+	if in != nil && in.stop != nil {
+		in.stop()
+		<-in.stopped
 	}
-	pods.last = set
-	s.sources[source] = pods
 }
 
-// compareRestored is checkAndUpdatePod for a pod that was read from disk. There it was
-// protobuf, in which an empty list and a missing one are the same. So the new version is
-// compared in that form. The pod to store has the fields of the source, so that the next
-// comparison is the usual one.
-func compareRestored(existing, ref *v1.Pod) (*v1.Pod, change) {
-	what := updated
-	if same, err := throughProtobuf(ref); err == nil {
-		_, what = checkAndUpdatePod(existing, same)
+// run starts a listener for each channel, also for channels that are added later. It
+// returns when the context is done and all listeners have ended.
+func (m *mux) run(ctx context.Context) {
+	m.mu.Lock()
+	m.ctx = ctx
+	for source, in := range m.channels {
+		m.listenLocked(ctx, source, in)
 	}
-	return updatedPod(existing, ref), what
+	m.mu.Unlock()
+
+	<-ctx.Done()
+	// A channel call that saw a live context has added its listener by now.
+	m.mu.Lock()
+	//nolint:staticcheck // SA2001: the empty section is the barrier named above
+	m.mu.Unlock()
+	m.listeners.Wait()
 }
 
-func throughProtobuf(pod *v1.Pod) (*v1.Pod, error) {
-	data, err := pod.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	same := new(v1.Pod)
-	err = same.Unmarshal(data)
-	return same, err
+func (m *mux) listenLocked(ctx context.Context, source string, in *input) {
+	ctx, in.stop = context.WithCancel(ctx)
+	m.listeners.Go(func() {
+		defer close(in.stopped)
+		defer in.stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case set := <-in.sets:
+				select {
+				case <-ctx.Done():
+					return
+				case m.merged <- sourcedSet{source, set}:
+				}
+			}
+		}
+	})
 }

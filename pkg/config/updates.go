@@ -2,15 +2,16 @@ package config
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"reflect"
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
+
+	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
 // podUpdates returns the updates of the set in the order of the kubelet: REMOVE, ADD,
@@ -230,53 +231,32 @@ func annotate(ref *v1.Pod, source string, now time.Time) *v1.Pod {
 	return &pod
 }
 
-// AddSource adds a source while Run runs. Its update comes before all sets of the source, so
-// that the source is not seen before its first set. The error is the cause of the context.
-func (c *PodConfig) AddSource(ctx context.Context, source string) error {
-	return c.calls.Do(ctx, func(ctx context.Context) error {
-		c.Channel(source)
-		return c.send(ctx, PodUpdate{Op: BOOKMARK, Source: source, Pods: []*v1.Pod{}, Change: SourceAdded})
-	})
+// mergeMetrics are the metrics of the merge. The arrays have an element for each operation of
+// the config.
+type mergeMetrics struct {
+	duration prometheus.Histogram
+	pods     [RECONCILE + 1]prometheus.Counter
 }
 
-// RemoveSource removes a source and its pods while Run runs. The limit of removals does not apply.
-// The source must have ended. Its last sets may not be merged any more. The error is the cause
-// of the context.
-func (c *PodConfig) RemoveSource(ctx context.Context, source string) error {
-	c.mux.remove(source)
-	return c.calls.Do(ctx, func(ctx context.Context) error {
-		c.setHeld(source, nil)
-		c.mu.Lock()
-		c.sources.Delete(source)
-		c.mu.Unlock()
-		pods := c.storage.forget(source)
-		klog.FromContext(ctx).Info("Removing the pods of a source that is no longer configured", "source", source, "pods", len(pods))
-		return c.send(ctx, PodUpdate{Op: REMOVE, Source: source, Pods: pods, Change: SourceRemoved})
-	})
-}
-
-// DropSets drops the sets of a source that are not merged yet: the held set, and a set that was sent. The pods
-// of the source stay. The source must have ended. Its successor gets a new Channel. The
-// error is the cause of the context.
-func (c *PodConfig) DropSets(ctx context.Context, source string) error {
-	c.mux.remove(source)
-	return c.calls.Do(ctx, func(ctx context.Context) error {
-		if held := c.setHeld(source, nil); held != nil {
-			klog.FromContext(ctx).Info("Dropped a held set: the configuration of the source changed", "source", source, "origin", held.set.Origin)
-		}
-		return nil
-	})
-}
-
-// forget removes the source, and returns its pods in the order of an update.
-func (s *podStorage) forget(source string) []*v1.Pod {
-	pods := []*v1.Pod{}
-	if of := s.sources[source]; of != nil {
-		for _, entry := range of.byUID {
-			pods = append(pods, entry.pod)
-		}
+// Instrument registers the metrics of the merge. It is called before Run. Without it, there are
+// none.
+func (c *PodConfig) Instrument(reg prometheus.Registerer) {
+	in := metric.In(reg, "merge")
+	m := &mergeMetrics{duration: in.Histogram("duration_seconds", "Time to merge a set, in seconds.", prometheus.ExponentialBuckets(0.00001, 4, 9))}
+	pods := in.CounterVec("pods_total", "Number of pods in the operations that the merge emitted, by operation.", "op")
+	for op := range m.pods {
+		m.pods[op] = pods.WithLabelValues(PodOperation(op).String())
 	}
-	delete(s.sources, source)
-	slices.SortFunc(pods, ComparePods)
-	return pods
+	c.metrics = m
+}
+
+// merged records the result of a merge.
+func (m *mergeMetrics) merged(started time.Time, updates []PodUpdate) {
+	if m == nil {
+		return
+	}
+	m.duration.Observe(time.Since(started).Seconds())
+	for i := range updates {
+		m.pods[updates[i].Op].Add(float64(len(updates[i].Pods)))
+	}
 }

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
@@ -18,6 +20,8 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/manifest"
 	"github.com/podconfigd/podconfigd/pkg/pleg"
 	"github.com/podconfigd/podconfigd/pkg/server"
+	"github.com/podconfigd/podconfigd/pkg/server/conn"
+	"github.com/podconfigd/podconfigd/pkg/server/socket"
 	"github.com/podconfigd/podconfigd/pkg/sources/apiserver"
 	"github.com/podconfigd/podconfigd/pkg/syncloop"
 )
@@ -195,4 +199,32 @@ func (h handler) HandlePodLifecycleEvent(_ context.Context, pod *v1.Pod, e *pleg
 	h.RecordEvent(pod, &v1alpha1.Event{
 		Type: string(e.Type), PodUID: string(e.ID), ContainerID: e.ContainerID, Container: e.Container, ExitCode: e.ExitCode,
 	})
+}
+
+// limits returns the limits of the server.
+func (c *Config) limits() conn.Limits {
+	return conn.Limits{
+		Subscribers: int(*c.MaxSubscribers), SubscribersPerPeer: int(*c.MaxSubscribersPerProcess),
+		Network:     c.listensOn(socket.SchemeHTTP, socket.SchemeHTTPS),
+		Descriptors: max(1, descriptorLimit()-reservedDescriptors-descriptorsPerSource*(len(c.FileSources)+len(c.HTTPSources))),
+	}
+}
+
+// reservedDescriptors is the number of file descriptors that connections of clients never
+// take. The sources, the container runtime, the listeners, the log and the Go runtime use
+// them, about 20 with all features.
+const reservedDescriptors = 32
+
+// descriptorsPerSource is the number of file descriptors of each source with a name of its own:
+// inotify, a manifest that is read, and a connection.
+const descriptorsPerSource = 4
+
+// descriptorLimit returns the maximum number of file descriptors of the process. The Go
+// runtime has raised the soft limit to the hard limit.
+func descriptorLimit() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxInt32 // this does not happen: the limit always exists
+	}
+	return int(min(limit.Cur, math.MaxInt32))
 }

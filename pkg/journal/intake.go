@@ -1,7 +1,7 @@
 package journal
 
 import (
-	"maps"
+	"context"
 	"sync"
 	"time"
 
@@ -46,45 +46,80 @@ func newIntake(head int64, bookmark *Bookmark) intake {
 	}
 }
 
-// begin makes a table of all that the intake has.
-func (in *intake) begin(revision int64) {
-	in.table = &Table{
-		revision: revision, bookmark: in.bookmark, pods: in.names.pods.Clone(), objects: in.objects.clone(), sources: in.sources,
-	}
-}
+// The journal is a handler of the sync loop, which calls the methods below with its updates.
 
-// finishSet ends a set with the newest revision, and makes the table after it.
-func (in *intake) finishSet(set *Set) *Set {
-	next := *in.table
-	next.revision, next.bookmark, next.sources = in.head, in.bookmark, in.sources
-	for _, u := range set.Updates {
-		switch {
-		case u.Op == config.HOUSEKEEPING:
-			next.orphans = u.Pods
-		case u.Op.IsConfig(), u.Op == config.OWNERS:
-			next.pods = in.names.pods.Clone()
-		}
-	}
-	if len(set.Objects) > 0 {
-		next.objects = in.objects.clone()
-	}
-	set.Revision, set.Bookmark, set.before, set.After = in.head, in.bookmark, in.table, &next
-	set.size += set.nodes()
-	in.table = set.After
-	return set
-}
+// HandlePodAdditions appends the update.
+func (j *Journal) HandlePodAdditions(_ context.Context, update config.PodUpdate) { j.Append(update) }
 
-// sourceOf returns the name of a current pod's source. The annotation of the pod is not enough: it
-// has only the kind of the source.
-func (in *intake) sourceOf(pod *v1.Pod) string {
+// HandlePodUpdates appends the update.
+func (j *Journal) HandlePodUpdates(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandlePodRemoves appends the update.
+func (j *Journal) HandlePodRemoves(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// HandlePodReconcile appends the update.
+func (j *Journal) HandlePodReconcile(_ context.Context, update config.PodUpdate) { j.Append(update) }
+
+// Append appends an update. The updates of one set become visible together, with the
+// first update that does not have More. Append never waits for a subscriber.
+//
+// A SYNC is recorded only if a subscriber requests the operation or requested it within
+// the last minutes. Otherwise SYNCs would push updates out of the ring that are still
+// needed.
+func (j *Journal) Append(u config.PodUpdate) {
+	now := time.Now()
+	if !u.Op.IsConfig() {
+		j.appendEvent(u, nil, now)
+		return
+	}
+	in := &j.intake
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for _, p := range in.uids.pods[pod.UID] {
-		if p.Merged == pod {
-			return p.Source
+	in.pending = append(in.pending, u)
+	if u.More {
+		return
+	}
+	pods := make([][]*Pod, len(in.pending))
+	for i, u := range in.pending {
+		pods[i] = prepare(u)
+	}
+	before := in.bookmark
+	set := j.number(in.pending, pods, nil, now)
+	set.Origin = j.originOf(&u)
+	j.commit(set)
+	in.pending = reuse(in.pending)
+	if in.bookmark != before && (in.bookmark.Ready || before.Restored(u.Source) || in.bookmark.Known() && !before.Known()) {
+		j.announce(now)
+	}
+}
+
+// prepare makes the versions of the update's pods. It computes the size of each pod, which takes
+// time. So an event is prepared before the intake is locked.
+func prepare(u config.PodUpdate) []*Pod {
+	if u.Op == config.REMOVE {
+		return nil // it makes no versions
+	}
+	pods := make([]*Pod, len(u.Pods))
+	for i, object := range u.Pods {
+		var status *v1.PodStatus
+		if u.Statuses != nil {
+			status = u.Statuses[i]
+		}
+		pods[i] = newPod(u.Source, object, status)
+		if u.Files != nil {
+			pods[i].File = u.Files[i]
 		}
 	}
-	return pod.Annotations[config.ConfigSourceAnnotationKey]
+	return pods
+}
+
+// number gives revisions to new updates, and counts them.
+func (j *Journal) number(updates []config.PodUpdate, prepared [][]*Pod, event *v1alpha1.Event, now time.Time) *Set {
+	set := j.intake.number(updates, prepared, event, now)
+	for _, u := range set.Updates {
+		j.metrics.updates.WithLabelValues(u.Op.String(), u.Source).Inc()
+	}
+	return set
 }
 
 // number gives revisions to the updates of a set and applies them to the state.
@@ -126,16 +161,6 @@ func (in *intake) number(updates []config.PodUpdate, prepared [][]*Pod, event *v
 	set.UIDs = in.uids.changes()
 	in.changeNamespaces(set)
 	set.Updates[len(set.Updates)-1].Revision = in.head
-	return in.finishSet(set)
-}
-
-// advance returns a set without updates, with the next revision.
-func (in *intake) advance(now time.Time, changes ...ObjectChange) *Set {
-	in.head++
-	set := &Set{First: in.head, Time: now}
-	for _, c := range changes {
-		in.change(set, c)
-	}
 	return in.finishSet(set)
 }
 
@@ -190,36 +215,74 @@ func (in *intake) own(set *Set, u *Update, n int, pod *Pod) {
 	set.size += int64(before.size) * encodedFactor
 }
 
-// seen records the first update of a source. It is never a REMOVE: another update follows
-// in the first set.
-func (in *intake) seen(u config.PodUpdate, now time.Time) {
-	if u.Op == config.REMOVE {
-		return
+// advance returns a set without updates, with the next revision.
+func (in *intake) advance(now time.Time, changes ...ObjectChange) *Set {
+	in.head++
+	set := &Set{First: in.head, Time: now}
+	for _, c := range changes {
+		in.change(set, c)
 	}
-	if !in.bookmark.Sources[u.Source].Seen {
-		in.bookmark = in.bookmark.with(u.Source)
+	return in.finishSet(set)
+}
+
+// finishSet ends a set with the newest revision, and makes the table after it.
+func (in *intake) finishSet(set *Set) *Set {
+	next := *in.table
+	next.revision, next.bookmark, next.sources = in.head, in.bookmark, in.sources
+	for _, u := range set.Updates {
+		switch {
+		case u.Op == config.HOUSEKEEPING:
+			next.orphans = u.Pods
+		case u.Op.IsConfig(), u.Op == config.OWNERS:
+			next.pods = in.names.pods.Clone()
+		}
 	}
-	if !in.sources[u.Source].Seen {
-		in.put(Source{Name: u.Source, Seen: true, Time: now})
+	if len(set.Objects) > 0 {
+		next.objects = in.objects.clone()
+	}
+	set.Revision, set.Bookmark, set.before, set.After = in.head, in.bookmark, in.table, &next
+	set.size += set.nodes()
+	in.table = set.After
+	return set
+}
+
+// begin makes a table of all that the intake has.
+func (in *intake) begin(revision int64) {
+	in.table = &Table{
+		revision: revision, bookmark: in.bookmark, pods: in.names.pods.Clone(), objects: in.objects.clone(), sources: in.sources,
 	}
 }
 
-// put replaces what is known of a source. A source that is not seen is forgotten.
-func (in *intake) put(s Source) {
-	sources := make(map[string]Source, len(in.sources)+1)
-	maps.Copy(sources, in.sources)
-	if sources[s.Name] = s; !s.Seen {
-		delete(sources, s.Name)
-	}
-	in.sources = sources
-}
-
-// remember records the attributes of a source with the set, if they changed.
-func (in *intake) remember(set *Set, source string, attributes map[string]string) {
-	if maps.Equal(in.sources[source].Attributes, attributes) {
+// commit makes a set visible, once it is stored. It is the only way into the ring. The
+// intake is locked, so sets are committed in the order of their revisions.
+func (j *Journal) commit(set *Set) {
+	if j.store == nil {
+		j.show(set, j.Instance())
 		return
 	}
-	next := Source{Name: source, Seen: true, Time: set.Time, Attributes: attributes}
-	in.put(next)
-	set.Sources = append(set.Sources, next)
+	j.store.Append(set, func(c Commit) { j.show(set, c.Instance) })
+}
+
+// show replaces the table that subscribers read by the one after a set, adds the set to the ring and wakes
+// the subscribers that wait. With a new instance, all subscribers are behind and start
+// again.
+func (j *Journal) show(set *Set, instance string) {
+	set.Instance = instance
+	for _, u := range set.Updates {
+		u.Instance = instance
+	}
+	defer set.Origin.shown()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.table = set.After
+	if set.count() > 0 {
+		j.pushLocked(set)
+	}
+	if instance != j.instance {
+		j.instance = instance
+		j.clearLocked()
+		j.compacted, j.renewed = set.Revision, set.Revision
+	}
+	close(j.changed)
+	j.changed = make(chan struct{})
 }

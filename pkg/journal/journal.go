@@ -68,7 +68,7 @@
 // # Durability
 //
 // With a [Store], a set becomes visible after it is stored. The intake (intake.go) gives
-// revisions to updates, writes the next table and is ahead of what subscribers see. The method commit (append.go) is
+// revisions to updates, writes the next table and is ahead of what subscribers see. The method commit (intake.go) is
 // the only way from the intake to subscribers. At a start, the journal begins with the stored
 // state and commits the stored sets again. They get the same revisions, so subscribers resume.
 package journal

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -188,4 +189,44 @@ func (r *ring[T]) grow(size int) {
 		slots[i] = r.at(i)
 	}
 	r.slots, r.start = slots, 0
+}
+
+// memoized is the number of newest sets that keep the frames of views.
+const memoized = 64
+
+func (j *Journal) pushLocked(set *Set) {
+	j.ring.push(set)
+	j.updates += set.count()
+	j.bytes += set.size
+	j.shrinkLocked()
+	if n := j.ring.len(); n > memoized {
+		j.ring.at(n - 1 - memoized).forget()
+	}
+}
+
+// shrinkLocked removes the oldest sets beyond the limits. The newest set stays, and if it has only
+// the bookmark, the set before it too.
+func (j *Journal) shrinkLocked() {
+	keep := 1
+	if n := j.ring.len(); n > 0 && j.ring.at(n-1).Readied {
+		keep = 2
+	}
+	for j.ring.len() > keep && (j.updates > j.maxUpdates || j.bytes > j.maxBytes) {
+		j.popLocked()
+	}
+}
+
+func (j *Journal) popLocked() {
+	set := j.ring.pop()
+	j.updates -= set.count()
+	j.bytes -= set.size
+	j.compacted = set.Revision
+	j.gaps = slices.DeleteFunc(j.gaps, func(g gap) bool { return g.before <= j.compacted })
+}
+
+// clearLocked empties the ring.
+func (j *Journal) clearLocked() {
+	for j.ring.len() > 0 {
+		j.popLocked()
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/config"
@@ -217,4 +218,51 @@ func (j *Journal) Forget(source string) (pods int) {
 	set.Sources = []Source{forgotten}
 	j.commit(set)
 	return len(u.Pods)
+}
+
+// sourceOf returns the name of a current pod's source. The annotation of the pod is not enough: it
+// has only the kind of the source.
+func (in *intake) sourceOf(pod *v1.Pod) string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, p := range in.uids.pods[pod.UID] {
+		if p.Merged == pod {
+			return p.Source
+		}
+	}
+	return pod.Annotations[config.ConfigSourceAnnotationKey]
+}
+
+// seen records the first update of a source. It is never a REMOVE: another update follows
+// in the first set.
+func (in *intake) seen(u config.PodUpdate, now time.Time) {
+	if u.Op == config.REMOVE {
+		return
+	}
+	if !in.bookmark.Sources[u.Source].Seen {
+		in.bookmark = in.bookmark.with(u.Source)
+	}
+	if !in.sources[u.Source].Seen {
+		in.put(Source{Name: u.Source, Seen: true, Time: now})
+	}
+}
+
+// put replaces what is known of a source. A source that is not seen is forgotten.
+func (in *intake) put(s Source) {
+	sources := make(map[string]Source, len(in.sources)+1)
+	maps.Copy(sources, in.sources)
+	if sources[s.Name] = s; !s.Seen {
+		delete(sources, s.Name)
+	}
+	in.sources = sources
+}
+
+// remember records the attributes of a source with the set, if they changed.
+func (in *intake) remember(set *Set, source string, attributes map[string]string) {
+	if maps.Equal(in.sources[source].Attributes, attributes) {
+		return
+	}
+	next := Source{Name: source, Seen: true, Time: set.Time, Attributes: attributes}
+	in.put(next)
+	set.Sources = append(set.Sources, next)
 }

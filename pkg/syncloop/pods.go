@@ -2,12 +2,14 @@ package syncloop
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/podstatus"
 )
 
 // podManager stores the current pods, from the updates that the loop dispatched. Only the
@@ -155,4 +157,79 @@ func (m *podManager) named(namespace, name string) []*v1.Pod {
 		pods[i] = p.pod
 	}
 	return pods
+}
+
+// prepareUpdate prepares an update of the config: it records the pods, requests their state in the
+// runtime, and adds their statuses.
+func (l *Loop) prepareUpdate(ctx context.Context, u config.PodUpdate) config.PodUpdate {
+	mirrored := l.pods.applyUpdate(u)
+	l.showMirrorPods(u)
+	if !l.statuses.enabled() {
+		return u
+	}
+	l.followKubelet() // the set may have the UIDs of another one
+	for _, pod := range u.Pods {
+		if _, wanted := l.pods.get(pod.UID); !wanted {
+			l.statuses.forget(pod.UID)
+		} else if l.statuses.records[pod.UID] == nil {
+			l.seekNew(pod.UID)
+		}
+	}
+	if u.Op != config.REMOVE {
+		u = l.withStatuses(ctx, u)
+	}
+	for _, uid := range mirrored {
+		l.statuses.waiting[uid] = true
+	}
+	return u
+}
+
+// showMirrorPods shows the mirror pods of an update to the kubelet.
+func (l *Loop) showMirrorPods(u config.PodUpdate) {
+	if l.kubelet == nil || u.Source != config.ApiserverSource {
+		return
+	}
+	for _, pod := range u.Pods {
+		if config.IsMirrorPod(pod) {
+			l.kubelet.MirrorPod(pod, u.Op == config.REMOVE)
+		}
+	}
+}
+
+// withStatuses returns the update with the statuses of its pods, which the pod manager has
+// already.
+func (l *Loop) withStatuses(ctx context.Context, u config.PodUpdate) config.PodUpdate {
+	for i, pod := range u.Pods {
+		p := l.pods.podOf(u.Source, pod.UID)
+		if p == nil || p.pod != pod {
+			continue // the source has the UID twice
+		}
+		if p.status = l.statuses.statusFor(ctx, p, l.pods.mirror(pod)); p.status == nil {
+			continue
+		}
+		if u.Statuses == nil {
+			u.Statuses = make([]*v1.PodStatus, len(u.Pods))
+		}
+		u.Statuses[i] = p.status
+	}
+	return u
+}
+
+// seekNew requests the record of a pod in an update. If the runtime does not have the pod, the
+// record is empty, and known at once, so that the update has the status.
+func (l *Loop) seekNew(uid types.UID) {
+	if pod, listed := l.pleg.Pod(uid); listed && pod == nil && l.statuses.Records != nil {
+		l.statuses.records[uid] = new(podstatus.Record)
+		l.statuses.waiting[uid] = true
+		return
+	}
+	l.seek(uid)
+}
+
+// seek requests the record of a pod.
+func (l *Loop) seek(uid types.UID) {
+	if l.statuses.Records == nil || !slices.ContainsFunc(l.pods.all(uid), l.statuses.covers) {
+		return
+	}
+	l.statuses.Records.Request(uid)
 }

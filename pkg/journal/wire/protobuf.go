@@ -1,89 +1,16 @@
 package wire
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/podconfigd/podconfigd/internal/metric"
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
 )
-
-// A pod is encoded once for each format. The format of the Kubernetes API differs in two
-// fields of the metadata, which are inserted into the bytes: resourceVersion is the
-// journal's revision, and a static pod gets a creationTimestamp.
-
-// jsonForm is a pod's JSON, and the position of its resourceVersion.
-type jsonForm struct {
-	data []byte
-	// start and end are the range of the member "resourceVersion" with its comma.
-	start, end int
-	// created is the member "creationTimestamp" for a pod without one.
-	created []byte
-}
-
-const (
-	jsonMetadata          = `"metadata":{`
-	jsonResourceVersion   = `"resourceVersion":`
-	jsonCreationTimestamp = `"creationTimestamp":`
-)
-
-// encodePodJSON encodes the whole pod.
-func encodePodJSON(p *journal.Pod) (jsonForm, error) {
-	if p.Fields != nil {
-		data, err := p.Fields.JSON(p.Object)
-		if err != nil {
-			return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", p.Object.Namespace, p.Object.Name, err)
-		}
-		return jsonForm{data: data}, nil // the Kubernetes API has no such pods
-	}
-	whole := *p.Object
-	whole.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	return encodeJSON(&whole, &p.Object.ObjectMeta)
-}
-
-// encodeJSON encodes an object with the metadata of a pod.
-func encodeJSON(object any, pod *metav1.ObjectMeta) (jsonForm, error) {
-	data, err := json.Marshal(object)
-	if err != nil {
-		return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	f := jsonForm{data: data}
-	// Quotes within strings are escaped, and nothing before has such members. So these
-	// are the first.
-	f.start = bytes.Index(f.data, []byte(jsonMetadata)) + len(jsonMetadata)
-	f.end = f.start
-	if pod.ResourceVersion != "" {
-		value, err := json.Marshal(pod.ResourceVersion)
-		if err != nil {
-			return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
-		}
-		member := append([]byte(jsonResourceVersion), value...)
-		f.start += bytes.Index(f.data[f.start:], member)
-		f.end = f.start + len(member)
-		switch {
-		case f.data[f.end] == ',':
-			f.end++
-		case f.data[f.start-1] == ',': // it is the last one
-			f.start--
-		}
-	}
-	if created := firstSeen(pod); !created.IsZero() {
-		value, err := created.MarshalJSON()
-		if err != nil {
-			return jsonForm{}, fmt.Errorf("encoding pod %s/%s: %w", pod.Namespace, pod.Name, err)
-		}
-		f.created = append([]byte(jsonCreationTimestamp), value...)
-	}
-	return f, nil
-}
 
 // protobufForm is a pod as protobuf, and the position of its metadata.
 type protobufForm struct {
@@ -124,23 +51,6 @@ func encodeProtobuf(object interface{ Marshal() ([]byte, error) }, pod *metav1.O
 	return f, nil
 }
 
-// formKey is the key of a format in the memo of a pod.
-type formKey int
-
-const (
-	jsonKey formKey = iota
-	protobufKey
-	metadataJSONKey
-	metadataProtobufKey
-)
-
-func jsonOf(p *journal.Pod) (jsonForm, error) {
-	return journal.Once(p.Memo, jsonKey, func() (jsonForm, error) {
-		encodes.WithLabelValues("json").Inc()
-		return encodePodJSON(p)
-	})
-}
-
 func protobufOf(p *journal.Pod) (protobufForm, error) {
 	return journal.Once(p.Memo, protobufKey, func() (protobufForm, error) {
 		encodes.WithLabelValues("protobuf").Inc()
@@ -148,48 +58,10 @@ func protobufOf(p *journal.Pod) (protobufForm, error) {
 	})
 }
 
-// JSON returns the pod's JSON with apiVersion and kind. The bytes are read-only.
-func JSON(p *journal.Pod) ([]byte, error) {
-	f, err := jsonOf(p)
-	return f.data, err
-}
-
 // Protobuf returns the result of v1.Pod.Marshal. The bytes are read-only.
 func Protobuf(p *journal.Pod) ([]byte, error) {
 	f, err := protobufOf(p)
 	return f.data, err
-}
-
-// AppendJSON appends the pod's JSON for the Kubernetes API. The revision is its
-// resourceVersion.
-func AppendJSON(to []byte, p *journal.Pod, revision int64) ([]byte, error) {
-	f, err := jsonOf(p)
-	if err != nil {
-		return to, err
-	}
-	return f.append(to, revision), nil
-}
-
-// append appends the JSON with a resourceVersion, and with a creationTimestamp if it has
-// none.
-func (f *jsonForm) append(to []byte, revision int64) []byte {
-	to = append(to, f.data[:f.start]...)
-	last := to[len(to)-1]
-	if last != '{' && last != ',' {
-		to = append(to, ',')
-	}
-	to = append(to, jsonResourceVersion...)
-	to = append(to, '"')
-	to = strconv.AppendInt(to, revision, 10)
-	to = append(to, '"')
-	if len(f.created) > 0 {
-		to = append(to, ',')
-		to = append(to, f.created...)
-	}
-	if f.data[f.end] != '}' {
-		to = append(to, ',')
-	}
-	return append(to, f.data[f.end:]...)
 }
 
 // AppendProtobuf appends the pod as protobuf for the Kubernetes API. The revision is its
@@ -224,12 +96,6 @@ func (f *protobufForm) append(to []byte, revision int64) []byte {
 	}
 	return append(to, f.data[f.end:]...)
 }
-
-// encodes counts for the whole process, because an encoding belongs to no server.
-var encodes = metric.In(nil, "journal").CounterVec("pod_encodes_total", "Versions of pods encoded, by wire form; each is encoded once a form.", "form")
-
-// Encodes returns the metric of encoded versions of pods.
-func Encodes() *prometheus.CounterVec { return encodes }
 
 // metadataOf returns the pod's metadata as an object of the Kubernetes API.
 func metadataOf(p *journal.Pod) *metav1.PartialObjectMetadata {
