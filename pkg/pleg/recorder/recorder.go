@@ -24,8 +24,10 @@ import (
 )
 
 const (
-	// DefaultPeriod is the default of Options.Period.
-	DefaultPeriod = time.Second
+	// A pod is read once a period. Up to burst readings of one that was not read lately need no pause: its sandbox starts, and a
+	// container is created and starts.
+	period = time.Second
+	burst  = 3
 	// recordRetry is the wait after a record that could not be read.
 	recordRetry = 5 * time.Second
 	// recordReaders is the number of records that are read at the same time. A record that takes longer than slowRecord
@@ -46,14 +48,12 @@ type Options struct {
 	Reader Reader
 	// Pod returns the pod with a UID, or nil if the runtime has none. It returns false as long as that is not known.
 	Pod func(uid types.UID) (*pleg.Pod, bool)
-	// Period is the minimum time between two readings of a pod.
-	Period time.Duration
 	// CallTimeout is the timeout of one reading.
 	CallTimeout time.Duration
 }
 
-// Recorder reads the records of pods on request. A pod that is requested several times in a period is read once, at the end
-// of the period. So the last state is always read.
+// Recorder reads the records of pods on request. A pod that is requested often is read a few times at once, and then once a second.
+// The last state is always read.
 //
 // kubelet: pkg/kubelet/pleg/generic.go updateCache, which reads at each change.
 type Recorder struct {
@@ -69,8 +69,8 @@ type Recorder struct {
 
 // requested is a pod that was requested.
 type requested struct {
-	// read is the time of the last reading.
-	read time.Time
+	// next is when the next reading would be if there were no burst.
+	next time.Time
 	// since is when the first attempt after the last reading began; zero if there is none.
 	since time.Time
 	// failed means that the last attempt failed.
@@ -79,7 +79,6 @@ type requested struct {
 
 // New returns a recorder. It does nothing before Run.
 func New(opts Options) *Recorder {
-	opts.Period = cmp.Or(opts.Period, DefaultPeriod)
 	opts.CallTimeout = cmp.Or(opts.CallTimeout, pleg.DefaultRelistThreshold/6)
 	return &Recorder{
 		opts: opts, readings: make(chan podstatus.Reading), requested: make(map[types.UID]*requested),
@@ -96,7 +95,7 @@ func (r *Recorder) Request(uid types.UID) {
 		r.requested[uid] = pod
 	}
 	if r.queue != nil { // otherwise Run reads it first
-		r.queue.AddAfter(uid, r.waitLocked(pod))
+		r.queue.AddAfter(uid, pod.wait())
 	}
 }
 
@@ -110,12 +109,9 @@ func (r *Recorder) Forget(uid types.UID) {
 // Watch returns the channel of readings. Each call returns the same channel.
 func (r *Recorder) Watch() <-chan podstatus.Reading { return r.readings }
 
-// waitLocked returns the time until the pod may be read again.
-func (r *Recorder) waitLocked(pod *requested) time.Duration {
-	if pod.read.IsZero() {
-		return 0
-	}
-	return max(0, time.Until(pod.read.Add(r.opts.Period)))
+// wait returns the time until the pod may be read again.
+func (pod *requested) wait() time.Duration {
+	return max(0, time.Until(pod.next.Add(-(burst-1)*period)))
 }
 
 // Run reads records until the context is done, and returns the cause of the context.
@@ -156,7 +152,7 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 	wanted := r.requested[uid]
 	var wait time.Duration
 	if wanted != nil {
-		wait = r.waitLocked(wanted)
+		wait = wanted.wait()
 	}
 	r.mu.Unlock()
 	if wait > 0 {
@@ -189,7 +185,10 @@ func (r *Recorder) serve(ctx context.Context, uid types.UID, leave func()) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wanted.read = time.Now()
+	if now := time.Now(); wanted.next.Before(now) {
+		wanted.next = now
+	}
+	wanted.next = wanted.next.Add(period)
 }
 
 // Uninspected returns the pods whose record can't be read, and since when: an attempt failed, or takes longer than

@@ -101,8 +101,8 @@ func runRecorderOf(t *testing.T, reader Reader, pod func(uid types.UID) (*pleg.P
 	return r, got, func() { cancel(); group.Wait() }
 }
 
-// A pod is read at once, then once a period however often it is requested, and its last
-// state is always read.
+// A pod is read at once, also when its containers start soon after its sandbox. If it is requested more often, it is read once a
+// period, and its last state is always read.
 func TestRecorderReadsTheLastState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := &recordReader{}
@@ -116,15 +116,35 @@ func TestRecorderReadsTheLastState(t *testing.T) {
 		}
 		pass(10 * time.Second)
 		stop()
-		want := "[a s c=0 a s c=39 a s c=79 a s c=99]"
+		want := "[a s c=0 a s c=1 a s c=2 a s c=39 a s c=79 a s c=99]"
 		if fmt.Sprint(got()) != want {
 			t.Errorf("got %v, want %s", got(), want)
 		}
-		for i := 1; i < len(reader.calls); i++ {
-			if apart := reader.calls[i].Sub(reader.calls[i-1]); apart < DefaultPeriod {
-				t.Errorf("call %d came %v after the one before", i, apart)
+		for i := burst; i < len(reader.calls); i++ {
+			if apart := reader.calls[i].Sub(reader.calls[i-burst]); apart < period {
+				t.Errorf("call %d came %v after the one %d before", i, apart, burst)
 			}
 		}
+	})
+}
+
+// A pod that changes for long is read no more often than one that changes once a period, except for the first few.
+func TestRecorderReadsOnceAPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader := &recordReader{}
+		r, _, stop := runRecorder(t, reader, map[types.UID]*pleg.Pod{"a": {UID: "a"}})
+		for range 2 {
+			before, begin := len(reader.calls), time.Now()
+			for time.Since(begin) < 10*time.Minute {
+				r.Request("a")
+				pass(100 * time.Millisecond)
+			}
+			if n := len(reader.calls) - before; n < 600 || n > 600+burst {
+				t.Errorf("%d readings in 10 minutes", n)
+			}
+			pass(time.Minute)
+		}
+		stop()
 	})
 }
 
