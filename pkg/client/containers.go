@@ -49,7 +49,7 @@ func (c *Client) ListContainers(ctx context.Context, opts ContainerOptions) (*v1
 // BOOKMARK, then each change. It reconnects, resumes and ends as Updates does. After an update with Reset, forget every container.
 func (c *Client) WatchContainers(ctx context.Context, opts ContainerOptions) iter.Seq2[*v1alpha1.ContainerUpdate, error] {
 	return func(yield func(*v1alpha1.ContainerUpdate, error) bool) {
-		instance, since, delivered := opts.Instance, opts.Since, false
+		instance, since, accepted, delivered := opts.Instance, opts.Since, false, false
 		deliver := func(u *v1alpha1.ContainerUpdate) bool {
 			delivered = true
 			if !yield(u, nil) {
@@ -72,6 +72,7 @@ func (c *Client) WatchContainers(ctx context.Context, opts ContainerOptions) ite
 				return false, err
 			}
 			defer body.Close()
+			accepted = true
 			if since == 0 && delivered {
 				lost := &v1alpha1.ContainerUpdate{Op: v1alpha1.OpBookmark, Reset: true, Message: lostAtStart}
 				if !deliver(lost) {
@@ -81,7 +82,7 @@ func (c *Client) WatchContainers(ctx context.Context, opts ContainerOptions) ite
 			err = readLines(body, deliver)
 			return since != before, err
 		}
-		refused := func(err error) bool { return opts.Once || isFinal(err, delivered) }
+		refused := func(err error) bool { return opts.Once || isFinal(err, accepted) }
 		if err := reconnect(ctx, read, refused, opts.OnDisconnect); err != nil {
 			yield(nil, err)
 		}

@@ -60,7 +60,7 @@ type Options struct {
 
 // Updates yields the updates of the stream until the context is done. It ends with an error if the daemon
 // refuses the request, if the certificate of the server can't be verified, or, with Once, if the
-// connection fails. After an update has been delivered, Updates retries if the cause may pass: too many
+// connection fails. After the daemon has accepted the request once, Updates retries if the cause may pass: too many
 // subscribers, credentials that are not accepted, an error of the server, a certificate.
 func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.Update, error] {
 	return func(yield func(*v1alpha1.Update, error) bool) {
@@ -70,7 +70,7 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 			err = s.read(ctx, func(u *v1alpha1.Update) bool { return yield(u, nil) })
 			return s.since != before, err
 		}
-		refused := func(err error) bool { return opts.Once || isFinal(err, s.delivered) }
+		refused := func(err error) bool { return opts.Once || isFinal(err, s.accepted) }
 		if err := reconnect(ctx, read, refused, opts.OnDisconnect); err != nil {
 			yield(nil, err)
 		}
@@ -116,8 +116,8 @@ type subscription struct {
 	// since is 0 before.
 	instance string
 	since    int64
-	// delivered is true if an update was delivered.
-	delivered bool
+	// accepted is true if the daemon has accepted the request, and delivered if an update was delivered.
+	accepted, delivered bool
 	// parts are the lines of an incomplete update.
 	parts []*v1alpha1.Update
 }
@@ -130,7 +130,7 @@ func (s *subscription) read(ctx context.Context, yield func(*v1alpha1.Update) bo
 		return err
 	}
 	defer body.Close()
-	s.parts = nil
+	s.accepted, s.parts = true, nil
 	if s.since == 0 && s.delivered {
 		// The stream starts again, and some of the delivered pods may be removed.
 		if !yield(&v1alpha1.Update{Op: v1alpha1.OpBookmark, Reset: true, Message: lostAtStart}) {
@@ -157,17 +157,18 @@ func readLines[T any](body io.Reader, deliver func(*T) bool) error {
 	}
 }
 
-// isFinal reports whether a retry is useless. After updates were delivered, some refusals are temporary:
+// isFinal reports whether a retry is useless. After the daemon has accepted the request, some refusals are temporary:
 // all subscribers may reconnect at the same time, a token may be renewed, or the daemon may not reach
 // the apiserver that it asks about the credentials. If the certificate of the server can't be verified
-// at first, a retry does not help.
-func isFinal(err error, delivered bool) bool {
+// at first, a retry does not help. No retry helps against a daemon that can't answer at all.
+func isFinal(err error, accepted bool) bool {
 	if refusal, ok := errors.AsType[*RefusedError](err); ok {
-		temporary := refusal.Code == http.StatusTooManyRequests || refusal.Code == http.StatusUnauthorized || refusal.Code >= http.StatusInternalServerError
-		return !temporary || !delivered
+		temporary := refusal.Code == http.StatusTooManyRequests || refusal.Code == http.StatusUnauthorized ||
+			refusal.Code >= http.StatusInternalServerError && refusal.Code != http.StatusNotImplemented
+		return !temporary || !accepted
 	}
 	_, unverified := errors.AsType[*tls.CertificateVerificationError](err)
-	return unverified && !delivered
+	return unverified && !accepted
 }
 
 func (s *subscription) query() url.Values {
