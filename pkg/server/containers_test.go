@@ -53,6 +53,7 @@ func TestParametersOfContainers(t *testing.T) {
 		"watch=true&instance=a":           `parameter \"instance\": requires since`,
 		"source=none":                     `parameter \"source\": `,
 		"labelSelector=a+b":               `parameter \"labelSelector\": `,
+		"fieldSelector=a%3Db":             `parameter \"fieldSelector\": field label not supported: a; supported are metadata.name, metadata.namespace, metadata.uid`,
 		"fieldSelector=spec.nodeName%3Da": `parameter \"fieldSelector\": field label not supported: spec.nodeName; supported are metadata.name, metadata.namespace, metadata.uid`,
 		"owner=a":                         `parameter \"owner\": `,
 		"pod=a":                           `parameter \"pod\": `,

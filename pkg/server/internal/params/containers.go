@@ -2,12 +2,12 @@ package params
 
 import (
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
-	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/podfields"
 	"github.com/podconfigd/podconfigd/pkg/containers"
 )
 
@@ -34,7 +34,7 @@ func ParseContainers(raw string) (*Containers, error) {
 		}
 		c.Since = new(int64(since))
 	}
-	c.Selector = q.selector(q.values["source"], q.values["labelSelector"], q.values["fieldSelector"], q.values["owner"])
+	c.Selector = q.selector(parseContainerFields, q.values["source"], q.values["labelSelector"], q.values["fieldSelector"], q.values["owner"])
 	c.Selector.Namespace = q.values["namespace"]
 	if c.Since != nil && !c.Watch {
 		q.Add("since", errors.New("requires watch=true"))
@@ -71,27 +71,22 @@ func (f *Faults) containers(request interface {
 },
 ) containers.WatchOptions {
 	opts := containers.WatchOptions{Labels: request.GetLabels(), Owners: request.GetOwners()}
-	opts.Selector, _ = f.selection(request.GetSelector(), nil)
+	opts.Selector, _ = f.selection(parseContainerFields, request.GetSelector(), nil)
 	if opts.Selector.NoMirrorPods {
 		f.Add("selector.no_mirror_pods", errors.New("not supported for containers"))
 	}
 	return opts
 }
 
-// checkContainers checks what depends on several parameters, and the fields of the selector.
+// checkContainers checks what depends on several parameters.
 func (f *Faults) checkContainers(opts *containers.WatchOptions) {
 	if opts.Since == nil && opts.Instance != "" {
 		f.Add("instance", errors.New("requires since"))
 	}
-	if opts.Selector.Fields == nil {
-		return
-	}
-	for _, r := range opts.Selector.Fields.Requirements() {
-		if !slices.Contains(containerFields, r.Field) {
-			f.Add("fieldSelector", fmt.Errorf("field label not supported: %s; supported are %s", r.Field, strings.Join(containerFields, ", ")))
-		}
-	}
 }
 
-// containerFields are the fields by which containers are selected. A container does not follow other fields of its pod.
-var containerFields = []string{"metadata.name", "metadata.namespace", "metadata.uid"}
+// parseContainerFields parses a selector of the fields by which containers are selected. A container does not follow other fields of its
+// pod.
+func parseContainerFields(s string) (fields.Selector, error) {
+	return podfields.ParseSelectorOf(s, []string{"metadata.name", "metadata.namespace", "metadata.uid"})
+}

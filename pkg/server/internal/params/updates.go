@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/podconfigd/podconfigd/api/podconfigd/v1alpha1"
@@ -41,7 +42,7 @@ func ParseUpdates(raw string) (opts view.StreamOptions, err error) {
 	q.Add("ops", err)
 	opts.Fields, err = parseFields(q.values["fields"])
 	q.Add("fields", err)
-	opts.Selector = q.selector(q.values["source"], q.values["labelSelector"], q.values["fieldSelector"], q.values["owner"])
+	opts.Selector = q.selector(podfields.ParseSelector, q.values["source"], q.values["labelSelector"], q.values["fieldSelector"], q.values["owner"])
 	opts.Selector.Namespace, opts.Selector.NoMirrorPods = q.values["namespace"], !q.bool("mirrorPods", true)
 	q.checkUpdates(&opts)
 	return opts, q.Err()
@@ -105,7 +106,7 @@ func Updates(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 		}
 		opts.Ops[o] = true
 	}
-	opts.Selector, opts.Fields = f.selection(request.GetSelector(), request.GetFields())
+	opts.Selector, opts.Fields = f.selection(podfields.ParseSelector, request.GetSelector(), request.GetFields())
 	f.checkUpdates(&opts)
 	return opts, f.Err()
 }
@@ -113,8 +114,8 @@ func Updates(request *v1alpha1.WatchRequest) (view.StreamOptions, error) {
 // List converts a request for a list.
 func List(request *v1alpha1.ListRequest) (view.Selector, *podfields.Mask, error) {
 	f := Faults{fields: selectorFields}
-	selector, fields := f.selection(request.GetSelector(), request.GetFields())
-	return selector, fields, f.Err()
+	selector, mask := f.selection(podfields.ParseSelector, request.GetSelector(), request.GetFields())
+	return selector, mask, f.Err()
 }
 
 // checkUpdates checks what depends on several parameters.
@@ -129,13 +130,16 @@ func notRevision(given any) error {
 	return fmt.Errorf("%v is not a revision: expected 0 to %d", given, math.MaxInt64)
 }
 
-func (f *Faults) selector(source, labelSelector, fieldSelector, owner string) (s view.Selector) {
+// fieldParser parses a field selector.
+type fieldParser func(string) (fields.Selector, error)
+
+func (f *Faults) selector(parse fieldParser, source, labelSelector, fieldSelector, owner string) (s view.Selector) {
 	var err error
 	s.Source, err = config.ParseSource(source)
 	f.Add("source", err)
 	s.Labels, err = labels.Parse(labelSelector)
 	f.Add("labelSelector", err)
-	s.Fields, err = podfields.ParseSelector(fieldSelector)
+	s.Fields, err = parse(fieldSelector)
 	f.Add("fieldSelector", err)
 	s.Owner, err = podfields.ParseOwner(owner)
 	f.Add("owner", err)
@@ -144,7 +148,7 @@ func (f *Faults) selector(source, labelSelector, fieldSelector, owner string) (s
 
 // selection converts the selector and the field mask of a message. The paths of the mask are names of
 // fields in JSON, or the same names in snake case: protojson converts the paths of a mask.
-func (f *Faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask) (view.Selector, *podfields.Mask) {
+func (f *Faults) selection(parse fieldParser, s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask) (view.Selector, *podfields.Mask) {
 	paths := slices.Clone(mask.GetPaths())
 	for i, path := range paths {
 		names, subscript, _ := strings.Cut(path, "[")
@@ -158,11 +162,11 @@ func (f *Faults) selection(s *v1alpha1.PodSelector, mask *fieldmaskpb.FieldMask)
 			paths[i] += "[" + subscript
 		}
 	}
-	fields, err := podfields.ParseMask(paths)
+	fieldMask, err := podfields.ParseMask(paths)
 	f.Add("fields", err)
-	selector := f.selector(s.GetSource(), s.GetLabelSelector(), s.GetFieldSelector(), s.GetOwner())
+	selector := f.selector(parse, s.GetSource(), s.GetLabelSelector(), s.GetFieldSelector(), s.GetOwner())
 	selector.Namespace, selector.NoMirrorPods = s.GetNamespace(), s.GetNoMirrorPods()
-	return selector, fields
+	return selector, fieldMask
 }
 
 // parseFields parses a list of fields. The empty list is nil, for all fields.
