@@ -198,7 +198,7 @@ func TestUnlistedRuntime(t *testing.T) {
 		w.behind = errors.New("no answer")
 		s := w.watch(nil, WatchOptions{})
 		s.expect("")
-		if _, err := w.stream.List(w.t.Context(), nil, WatchOptions{}); err == nil || !strings.Contains(err.Error(), "has not been listed yet") {
+		if _, err := w.stream.List(w.t.Context(), nil, WatchOptions{}); err == nil || !strings.Contains(err.Error(), "has not been listed yet: no answer") {
 			t.Error(err)
 		}
 		w.mu.Lock()
