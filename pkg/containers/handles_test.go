@@ -21,6 +21,21 @@ func TestHandlesOutOfSight(t *testing.T) {
 	})
 }
 
+// On a machine that is busy for a minute, the processes are found afterwards.
+func TestHandlesOnABusyMachine(t *testing.T) {
+	inWorld(t, func(w *world) {
+		s := w.watch(nil, WatchOptions{})
+		s.expect("BOOKMARK complete")
+		w.set("a/x running")
+		<-time.After(time.Minute)
+		w.mu.Lock()
+		w.pids["a-x"] = 7
+		w.mu.Unlock()
+		<-time.After(2 * time.Minute)
+		s.expect("ADD - a/x running; UPDATE - a/x running 7")
+	})
+}
+
 // Containers that start in the meantime do not use up the tries of another one.
 func TestHandlesThatComeLate(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -20,9 +20,9 @@ import (
 const (
 	// syncPeriod is the time between two looks whether the runtime has been listed.
 	syncPeriod = 100 * time.Millisecond
-	// Handles that are not found are read again after handlesPause, and handlesTries times in all.
+	// Handles that are not found are read again after handlesPause, then after twice the time, and handlesTries times in two minutes.
 	handlesPause = time.Second
-	handlesTries = 3
+	handlesTries = 8
 )
 
 // recording is one instance of the stream. Only the goroutine of Stream.Run changes its rows.
@@ -340,7 +340,7 @@ func (r *recording) readMissing(ctx context.Context) (later bool) {
 	var ids []*v1alpha1.LookupContainer
 	for id, m := range r.missing {
 		if m.tries < handlesTries && !since.Before(m.due) {
-			m.tries, m.due = m.tries+1, since.Add(handlesPause)
+			m.tries, m.due = m.tries+1, since.Add(handlesPause<<m.tries)
 			r.missing[id] = m
 			ids = append(ids, &v1alpha1.LookupContainer{ID: id, SandboxID: m.sandbox})
 		}
