@@ -116,3 +116,24 @@ func TestContainersOfAMirrorPod(t *testing.T) {
 		}
 	})
 }
+
+// When only the mirror pod of a static pod is left, the container is one of the source api, as its pod is on the stream of pods.
+func TestContainersOfAMirrorPodThatIsLeft(t *testing.T) {
+	inWorld(t, func(w *world) {
+		mirror := pod("web", podtest.UID("mirror"), podtest.Annotation(v1.MirrorPodAnnotationKey, "web"))
+		w.deliver(config.ADD, "file", pod("web"))
+		w.deliver(config.ADD, "api", mirror)
+		w.set("web/app running")
+		all := w.watch(nil, WatchOptions{})
+		files := w.watch(nil, WatchOptions{Selector: view.Selector{Source: "file"}})
+		all.expect("ADD file web/app running; BOOKMARK complete")
+		files.expect("ADD file web/app running; BOOKMARK complete")
+		w.deliver(config.REMOVE, "file", pod("web"))
+		all.expect("UPDATE api web/app running")
+		files.expect("REMOVE file web/app running")
+		w.deliver(config.REMOVE, "api", mirror)
+		w.set("web/app exited")
+		all.expect("UPDATE api web/app exited")
+		files.expect("")
+	})
+}

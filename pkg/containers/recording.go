@@ -273,10 +273,9 @@ func (r *recording) followPods(position int64) (int64, <-chan struct{}) {
 		}
 		for _, set := range read.Sets {
 			for _, c := range set.UIDs {
-				if c.After != nil { // a pod that ended stays that of its containers
-					r.podChanged(c.After.Object.UID)
-					r.podChanged(types.UID(c.After.Object.Annotations[v1.MirrorPodAnnotationKey]))
-				}
+				pod := cmp.Or(c.After, c.Before).Object
+				r.podChanged(pod.UID)
+				r.podChanged(types.UID(pod.Annotations[v1.MirrorPodAnnotationKey]))
 			}
 			position = set.Revision
 		}
