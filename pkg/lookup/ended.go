@@ -19,9 +19,6 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 )
 
-// MaxRetention is the maximum of Options.Retention.
-const MaxRetention = 7 * 24 * time.Hour
-
 // maxEndedPod is the limit of the reduced pods, in bytes, for each of the pods that are kept at most. Most pods take less than a
 // kilobyte, but everybody who may create pods can give them long labels.
 const maxEndedPod = 4 << 10
