@@ -31,6 +31,7 @@ func TestExport(t *testing.T) {
 		t.Skip("builds the Collector")
 	}
 	n := newNode(t, nil, true)
+	n.args = append(n.args, "--journal-max-updates=10") // what is older comes from the history
 	n.start(t)
 	collected, state := filepath.Join(n.dir, "records"), filepath.Join(n.dir, "position")
 	address := components.FreeAddress(t)
@@ -65,6 +66,13 @@ func TestExport(t *testing.T) {
 		}
 		testutil.Until(t, "the change is recorded", func() bool { return n.revision(t) > before })
 	}
+	exporter.stop(t)
+	for i := range 30 { // more than the ring has
+		before := n.revision(t)
+		n.write(t, fmt.Sprintf("pod-%d", i%7))
+		testutil.Until(t, "the change is recorded", func() bool { return n.revision(t) > before })
+	}
+	exporter.start(t)
 	want := n.changes(t, first.Revision)
 	testutil.Eventually(t, func() error {
 		got, doubles := records(t, collected, first.Instance)
@@ -188,6 +196,7 @@ func records(t *testing.T, path, instance string) (changes []string, doubles int
 				ScopeLogs []struct {
 					LogRecords []struct {
 						EventName  string
+						Body       struct{ StringValue string }
 						Attributes []struct {
 							Key   string
 							Value struct{ StringValue, IntValue string }
@@ -206,7 +215,7 @@ func records(t *testing.T, path, instance string) (changes []string, doubles int
 			}
 			op, uid := strings.TrimPrefix(r.EventName, "podconfigd.pod."), attributes["k8s.pod.uid"]
 			if attributes["podconfigd.instance"] != instance || op == r.EventName {
-				t.Errorf("unexpected: %s %v", r.EventName, attributes)
+				t.Fatalf("unexpected: %s %v %s", r.EventName, attributes, r.Body.StringValue)
 			}
 			double := op + " " + uid + " " + attributes["podconfigd.revision"]
 			switch {

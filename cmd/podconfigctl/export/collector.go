@@ -212,6 +212,7 @@ func (e *exporter) request(ctx context.Context, records []*logs.LogRecord) (reje
 		if !again {
 			return int64(len(records)), status.Convert(err).Message(), errRefused
 		}
+		e.failures.Inc()
 		e.note(fmt.Errorf("sending to %s: %w", e.address, err))
 		if err := await.For(ctx, max(pause.Step(), delay)); err != nil {
 			return 0, "", err
@@ -235,9 +236,12 @@ func (e *exporter) send(ctx context.Context, records []*logs.LogRecord) error {
 			return err
 		}
 		return e.send(ctx, records[half:])
-	case rejected == 0:
+	}
+	e.records.Add(float64(int64(len(records)) - rejected))
+	if rejected == 0 {
 		return nil
 	}
+	e.rejected.Add(float64(rejected))
 	e.note(fmt.Errorf("sending to %s: it rejected %d of %d records: %s", e.address, rejected, len(records), why))
 	_, _, err = e.request(ctx, []*logs.LogRecord{rejection(records, rejected, why)})
 	if errors.Is(err, errRefused) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
 
@@ -26,15 +27,15 @@ const (
 	ahead = 256
 	// maxBatch is the size of a batch in bytes, without its last record. A Collector accepts 4 MiB by default.
 	maxBatch = 1 << 20
-	// statusRetry is the wait after a failed request for the status.
-	statusRetry = time.Second
+	// retryDaemon is the wait after a failed request other than for the stream.
+	retryDaemon = time.Second
 )
 
 // Options are the flags of export.
 type Options struct {
 	cli.Selection
 	collectorFlags
-	body, stateFile string
+	body, stateFile, metrics string
 }
 
 // NewCommand returns the command.
@@ -70,8 +71,10 @@ longer has the changes in memory, the command reads them from its history (--sta
 	f := cmd.Flags()
 	f.StringVar(&opts.body, "body", "object", "Body of the records. One of: object (the pod, as JSON), diff (the fields that changed, one a line; empty if the version before is not known), none.")
 	f.StringVar(&opts.stateFile, "state-file", "", "Path of the file for the position. If empty, each start sends the current pods first.")
+	f.StringVar(&opts.metrics, "metrics-bind-address", "", "Address, as HOST:PORT, on which to serve metrics of the export at /metrics, over plain HTTP. If empty, does not serve them.")
 	opts.AddTo(cmd, &flags, "ADD, UPDATE, REMOVE, DELETE and RECONCILE", "export")
 	f.BoolVar(&opts.Owners, "owners", false, "Send all owners of pods, not only their controllers. Requires --owners of the daemon.")
+	command.CompleteFlag(cmd, "metrics-bind-address")
 	command.CompleteFlag(cmd, "body", "object", "diff", "none")
 	return cmd
 }
@@ -94,6 +97,7 @@ type exporter struct {
 	node string
 	diff *poddiff.Stream
 	note func(error)
+	*metrics
 }
 
 // item is a record, and the position that is reached when it and all before it are acknowledged.
@@ -113,7 +117,15 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 		return err
 	}
 	defer to.conn.Close()
-	e := &exporter{Options: o, client: c, collector: to, diff: poddiff.NewStream(), note: noter(streams.ErrOut)}
+	reg := prometheus.NewRegistry()
+	e := &exporter{Options: o, client: c, collector: to, diff: poddiff.NewStream(), note: noter(streams.ErrOut), metrics: newMetrics(reg)}
+	if o.metrics != "" {
+		stop, err := serveMetrics(ctx, o.metrics, reg)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	ctx, stop := context.WithCancel(ctx)
 	items := make(chan item, ahead)
 	var failure error
@@ -158,15 +170,17 @@ func (e *exporter) follow(ctx context.Context, from position, emit func(item) bo
 			status, err := e.client.Status(ctx)
 			if err != nil {
 				e.note(fmt.Errorf("asking for the name of the node: %w", err))
-				_ = await.For(ctx, statusRetry)
+				_ = await.For(ctx, retryDaemon)
 				return from, nil
 			}
 			e.node = status.NodeName
 		}
 		if u.Reset {
-			if to := e.fill(ctx, current.at, emit); to != current.at {
+			to, after := e.fill(ctx, current.at, u.Instance, emit)
+			if after == exported {
 				return to, nil
 			}
+			current.known = after == none
 		}
 		for _, i := range current.items(u) {
 			if !emit(i) {
@@ -183,9 +197,11 @@ func (e *exporter) deliver(ctx context.Context, items <-chan item) {
 	stored := position{}
 	for first := range items {
 		records, reached := batch(first, items)
+		e.sending(records)
 		if e.send(ctx, records) != nil {
 			return
 		}
+		e.sending(nil)
 		if reached == (position{}) || reached == stored || e.stateFile == "" {
 			continue
 		}

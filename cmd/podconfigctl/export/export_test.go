@@ -2,6 +2,11 @@ package export
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +20,9 @@ import (
 	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	v1 "k8s.io/api/core/v1"
@@ -25,6 +32,7 @@ import (
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/cmd/podconfigctl/cli"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
+	"github.com/podconfigd/podconfigd/test/components"
 )
 
 func pod(name string) *v1.Pod {
@@ -129,7 +137,7 @@ func show(attributes []*common.KeyValue) string {
 }
 
 func TestTheBodyIsTheDifference(t *testing.T) {
-	e := &exporter{Options: &Options{body: "diff"}, diff: poddiff.NewStream()}
+	e := &exporter{Options: &Options{body: "diff"}, diff: poddiff.NewStream(), metrics: newMetrics(nil)}
 	c := newConverter(e, position{"i", 1})
 	before, after := update(2, v1alpha1.OpAdd, "a"), update(3, v1alpha1.OpUpdate, "a")
 	after.Pods[0].Labels = map[string]string{"k": "v"}
@@ -223,7 +231,7 @@ func TestAPartialSuccessIsAGap(t *testing.T) {
 		}
 		return partial, nil
 	})
-	e := &exporter{Options: &Options{collectorFlags: collectorFlags{address: "http://" + address}}, note: func(error) {}}
+	e := &exporter{Options: &Options{collectorFlags: collectorFlags{address: "http://" + address}}, note: func(error) {}, metrics: newMetrics(nil)}
 	to, err := e.dial()
 	if err != nil {
 		t.Fatal(err)
@@ -268,6 +276,19 @@ func TestAResetIsFilledFromTheHistory(t *testing.T) {
 	}
 }
 
+// A daemon that is killed while its history is read is asked again.
+func TestTheHistoryIsReadAgain(t *testing.T) {
+	address, got := collect(t)
+	d := serveDaemon(t, []*v1alpha1.HistoryRecord{nil, record(3, v1alpha1.OpAdd, "a"), record(5, v1alpha1.OpUpdate, "a")},
+		[]*v1alpha1.Update{reset("too old")}, []*v1alpha1.Update{reset("too old")}, []*v1alpha1.Update{update(9, v1alpha1.OpAdd, "b")})
+	o := &Options{collectorFlags: collectorFlags{address: "http://" + address}, stateFile: filepath.Join(t.TempDir(), "position")}
+	if err := (position{"i", 4}).store(o.stateFile); err != nil {
+		t.Fatal(err)
+	}
+	start(t, d, o)
+	want(t, got, "pod.update a 5", "pod.add b 9")
+}
+
 // What neither the stream nor the history has is one record. The current pods follow.
 func TestAResetThatCanNotBeFilledIsAGap(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -279,7 +300,11 @@ func TestAResetThatCanNotBeFilledIsAGap(t *testing.T) {
 		"of another instance":  {history: []*v1alpha1.HistoryRecord{{Instance: "j", Revision: 1}}, want: []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"}},
 		"a selection":          {history: []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "a"), record(5, v1alpha1.OpAdd, "c")}, labels: "app=web", want: []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"}},
 		"it begins later":      {history: []*v1alpha1.HistoryRecord{record(6, v1alpha1.OpAdd, "c")}, want: []string{"gap 4 changes after revision 4 can be missing: the history of the daemon begins later", "pod.add c 6"}},
-		"it has nothing newer": {history: []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "c")}, want: []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"}},
+		"it has nothing newer": {history: []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "c")}, want: []string{"pod.add b 9"}},
+		"it ends with a gap": {
+			history: []*v1alpha1.HistoryRecord{record(4, v1alpha1.OpAdd, "c"), {Instance: "i", Revision: 4, Gap: "a disk was full"}},
+			want:    []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address, got := collect(t)
@@ -313,6 +338,57 @@ func TestABatchIsBounded(t *testing.T) {
 	if diff := cmp.Diff([]int{2, 2, 1}, sizes); diff != "" || last.Revision != 9 {
 		t.Errorf("%s, position %v", diff, last)
 	}
+}
+
+// The files are read for each request.
+func TestCredentialsAndMetrics(t *testing.T) {
+	ca, dir := components.NewAuthority(t, "ca"), t.TempDir()
+	cert, key := ca.Issue(t, "node1")
+	file := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(ca.PEM)
+	with := credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13})
+	token := file("token", []byte("old\n"))
+	got := make(chan string, 100)
+	address := serveCollector(t, with, func(ctx context.Context, _ *service.ExportLogsServiceRequest) (*service.ExportLogsPartialSuccess, error) {
+		headers, _ := metadata.FromIncomingContext(ctx)
+		said := strings.Join(headers["authorization"], ",")
+		got <- said + " " + strings.Join(headers["x-scope-orgid"], ",")
+		if said == "Bearer old" {
+			return nil, errors.Join(status.Error(codes.Unauthenticated, "expired"), os.WriteFile(token, []byte("new"), 0o600))
+		}
+		return nil, nil
+	})
+	metrics := components.FreeAddress(t)
+	o := &Options{metrics: metrics, collectorFlags: collectorFlags{
+		address: "https://" + address, caFile: file("ca.crt", ca.PEM), certFile: file("crt", cert), keyFile: file("key", key), tokenFile: token,
+		headersFile: file("headers", []byte("\nX-Scope-OrgID: fleet\n")),
+	}}
+	start(t, serveDaemon(t, nil, []*v1alpha1.Update{update(0, v1alpha1.OpAdd, "a"), synced(1)}), o)
+	want(t, got, "Bearer old fleet", "Bearer new fleet")
+	wantPosition(t, o, 1)
+	resp, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	for _, line := range []string{"records_total 1", "rejected_records_total 0", "gaps_total 0", "failures_total 1", "lag_seconds 0"} {
+		if !strings.Contains(string(text), "\npodconfigd_export_"+line+"\n") || err != nil {
+			t.Errorf("no %s (%v) in:\n%s", line, err, text)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }
 
 func TestRefusedFlags(t *testing.T) {

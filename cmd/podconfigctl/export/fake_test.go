@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,7 +68,7 @@ func serveCollector(t *testing.T, with credentials.TransportCredentials, a answe
 }
 
 // daemon is an HTTP server with the paths of the daemon. Each request for the stream gets the next of the streams, and the last stays
-// open.
+// open. If the first record of the history is nil, the first request for it fails.
 type daemon struct {
 	mu      sync.Mutex // guards streams
 	streams [][]*v1alpha1.Update
@@ -79,6 +80,7 @@ type daemon struct {
 func serveDaemon(t *testing.T, history []*v1alpha1.HistoryRecord, streams ...[]*v1alpha1.Update) *daemon {
 	t.Helper()
 	d := &daemon{streams: streams, asked: make(chan string, 100)}
+	var failed atomic.Bool
 	mux := http.NewServeMux()
 	answer := func(w io.Writer, v any) { fmt.Fprintln(w, asJSON(v)) }
 	mux.HandleFunc("/v1alpha1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1alpha1.Status{NodeName: "node1"}) })
@@ -87,9 +89,14 @@ func serveDaemon(t *testing.T, history []*v1alpha1.HistoryRecord, streams ...[]*
 			http.Error(w, "no state directory", http.StatusNotFound)
 			return
 		}
+		if history[0] == nil && failed.CompareAndSwap(false, true) {
+			panic(http.ErrAbortHandler)
+		}
 		page := v1alpha1.History{}
 		for _, r := range history {
-			page.Records = append(page.Records, *r)
+			if r != nil {
+				page.Records = append(page.Records, *r)
+			}
 		}
 		answer(w, page)
 	})

@@ -11,46 +11,76 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/internal/await"
 	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/pkg/config"
 )
 
-// fill exports the changes after a position from the history of the daemon, which the stream can't resume from. It returns the position
-// that it has reached: the same one if the daemon has no history of that instance. The history has no labels to select by.
-func (e *exporter) fill(ctx context.Context, from position, emit func(item) bool) position {
+// outcome is what the history of the daemon says about the changes after a position.
+type outcome int
+
+const (
+	// unknown is that changes can be missing.
+	unknown outcome = iota
+	// none is that there were no changes.
+	none
+	// exported is that the stream is to be opened again at the position that was reached.
+	exported
+)
+
+// fill exports the changes after a position from the history of the daemon, which the stream of an instance can't resume from. It
+// returns the position that it has reached. The history has no labels to select by.
+func (e *exporter) fill(ctx context.Context, from position, instance string, emit func(item) bool) (position, outcome) {
 	stream := e.Stream()
 	if from.Revision == 0 || stream.LabelSelector != "" || stream.FieldSelector != "" || len(stream.Fields) > 0 {
-		return from
+		return from, unknown
 	}
-	convert, oldest := newConverter(e, from), true
+	convert, oldest, after := newConverter(e, from), true, unknown
+	if instance == from.Instance { // otherwise, changes were not stored
+		after = none
+	}
 	for r, err := range e.client.History(ctx, client.HistoryOptions{Source: stream.Source, Owner: stream.Owner, Pods: true}) {
-		if refused, ok := errors.AsType[*client.RefusedError](err); err != nil {
-			if !ok || refused.Code != http.StatusNotFound { // there is no state directory
-				e.note(fmt.Errorf("reading the history of the daemon: %w", err))
-			}
-			break
+		if refused, ok := errors.AsType[*client.RefusedError](err); ok && (refused.Code == http.StatusNotFound || refused.Code == http.StatusForbidden) {
+			return convert.at, unknown // there is no state directory, or the client may not read it
+		}
+		if err != nil {
+			e.note(fmt.Errorf("reading the history of the daemon: %w", err))
+			_ = await.For(ctx, retryDaemon)
+			return convert.at, exported
 		}
 		missing := r.Gap
 		switch {
 		case oldest && r.Instance != from.Instance:
-			return from
+			return from, unknown
 		case oldest && r.Revision > from.Revision && missing == "":
 			missing = "the history of the daemon begins later"
 		}
 		oldest = false
 		if r.Revision <= convert.at.Revision {
+			if missing != "" && r.Revision == convert.at.Revision { // at the end of the history
+				after = unknown
+			}
 			continue
 		}
-		if missing != "" && !emit(item{record: gap(convert.at, fmt.Sprintf("changes after revision %d can be missing: %s", convert.at.Revision, missing))}) {
-			break
+		if missing != "" {
+			e.gaps.Inc()
+			if !emit(item{record: gap(convert.at, fmt.Sprintf("changes after revision %d can be missing: %s", convert.at.Revision, missing))}) {
+				return convert.at, exported
+			}
 		}
 		for _, i := range convert.items(e.update(r, &stream)) {
 			if !emit(i) {
-				return convert.at
+				return convert.at, exported
 			}
 		}
 	}
-	return convert.at
+	switch {
+	case convert.at != from:
+		return convert.at, exported
+	case oldest: // there is nothing at all
+		return from, unknown
+	}
+	return from, after
 }
 
 // update returns the update of a record of the history. It has no pods if they are not selected.

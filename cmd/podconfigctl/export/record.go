@@ -33,6 +33,8 @@ type converter struct {
 	at position
 	// initial is true for the current pods at the start and after a reset, which have no revision.
 	initial bool
+	// known is true if nothing is missing at a reset: the current pods are those that were exported.
+	known bool
 	// held are the pieces of an update before the last one, which has the revision.
 	held []*v1alpha1.Update
 }
@@ -47,10 +49,14 @@ func (c *converter) items(u *v1alpha1.Update) (items []item) {
 	case u.Reset:
 		c.diff.Reset()
 		c.held, c.initial = nil, true
+		if c.known {
+			return nil
+		}
 		why := u.Message
 		if c.at.Revision != 0 {
 			why = fmt.Sprintf("changes after revision %d can be missing: %s", c.at.Revision, u.Message)
 		}
+		c.gaps.Inc()
 		return []item{{record: gap(c.at, why)}}
 	case u.Revision == 0 && !c.initial:
 		c.held = append(c.held, u)
@@ -59,7 +65,9 @@ func (c *converter) items(u *v1alpha1.Update) (items []item) {
 	for _, piece := range append(c.held, u) {
 		piece.Instance, piece.Revision = u.Instance, u.Revision
 		for _, pod := range piece.Pods {
-			items = append(items, item{record: c.record(piece, pod)})
+			if r := c.record(piece, pod); !c.initial || !c.known {
+				items = append(items, item{record: r})
+			}
 		}
 	}
 	c.held = nil
