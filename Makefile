@@ -48,9 +48,11 @@ PACKAGE_TOOLS := $(CACHE)/tools/$(shell { $(GO) version; cat tools/packages/go.m
 RELEASE_TOOLS := $(CACHE)/tools/$(shell { $(GO) version; cat tools/goreleaser/go.mod tools/goreleaser/go.sum; } 2>/dev/null | sha256sum | cut -c1-12)
 tool_nfpm := github.com/goreleaser/nfpm/v2/cmd/nfpm
 tool_cyclonedx-gomod := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+tool_govulncheck := golang.org/x/vuln/cmd/govulncheck
 tool_goreleaser := github.com/goreleaser/goreleaser/v2
 ARCHES ?= amd64 arm64
 PACKAGE_VERSION ?=
+VULNDB ?= latest
 
 # generate_config makes the generated code of the config file's type in a folder.
 generate_config = $(TOOLS)/deepcopy-gen --go-header-file /dev/null --output-file zz_generated.deepcopy.go ./$(1) && \
@@ -125,7 +127,7 @@ PRESS ?= 25m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 	@echo
-	@echo "  Variables: BIN CTL VERSION CACHE TEST_TIMEOUT PACKAGES BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES MANIFESTS STEPS KILLS SEED PODS PRESS TIMES RUNS LOGS ARCHES PACKAGE_VERSION"
+	@echo "  Variables: BIN CTL VERSION CACHE TEST_TIMEOUT PACKAGES BENCH BENCH_COUNT BASE FUZZTIME SEQUENCES STATUSES MANIFESTS STEPS KILLS SEED PODS PRESS TIMES RUNS LOGS ARCHES PACKAGE_VERSION VULNDB"
 
 .PHONY: build
 build: ## Build the static programs, bin/podconfigd and bin/podconfigctl
@@ -302,8 +304,13 @@ packages: $(PACKAGE_TOOLS)/nfpm ## Make the .deb and .rpm packages for ARCHES in
 	VERSION='$(PACKAGE_VERSION)' hack/packages.sh $< bin/packages $(ARCHES)
 
 .PHONY: release-check
-release-check: $(RELEASE_TOOLS)/goreleaser ## Check .goreleaser.yaml
+release-check: $(RELEASE_TOOLS)/goreleaser ## Check .goreleaser.yaml, and that no known vulnerability is in what both programs call
 	$< check
+	@$(MAKE) --no-print-directory vulncheck
+
+.PHONY: vulncheck
+vulncheck: $(PACKAGE_TOOLS)/govulncheck ## Look for known vulnerabilities in what both programs call; VULNDB=version of golang.org/x/vulndb
+	hack/vulncheck.sh $< '$(VULNDB)'
 
 .PHONY: release-snapshot
 release-snapshot: $(RELEASE_TOOLS)/goreleaser $(PACKAGE_TOOLS)/cyclonedx-gomod $(PACKAGE_TOOLS)/nfpm ## Make all files of a release into dist, and publish nothing
