@@ -50,6 +50,7 @@ tool_nfpm := github.com/goreleaser/nfpm/v2/cmd/nfpm
 tool_cyclonedx-gomod := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 tool_govulncheck := golang.org/x/vuln/cmd/govulncheck
 tool_goreleaser := github.com/goreleaser/goreleaser/v2
+COSIGN := v3.1.3
 ARCHES ?= amd64 arm64
 PACKAGE_VERSION ?=
 VULNDB ?= latest
@@ -313,8 +314,17 @@ vulncheck: $(PACKAGE_TOOLS)/govulncheck ## Look for known vulnerabilities in wha
 	hack/vulncheck.sh $< '$(VULNDB)'
 
 .PHONY: release-snapshot
-release-snapshot: $(RELEASE_TOOLS)/goreleaser $(PACKAGE_TOOLS)/cyclonedx-gomod $(PACKAGE_TOOLS)/nfpm ## Make all files of a release into dist, and publish nothing
-	PATH='$(PACKAGE_TOOLS)':"$$PATH" $< release --snapshot --clean
+release-snapshot: $(RELEASE_TOOLS)/goreleaser $(PACKAGE_TOOLS)/cyclonedx-gomod $(PACKAGE_TOOLS)/nfpm ## Make all files of a release into dist, without a signature, and publish nothing
+	PATH='$(PACKAGE_TOOLS)':"$$PATH" $< release --snapshot --clean --skip=sign
+	cd dist && sha256sum --check --quiet --ignore-missing checksums.txt
+
+# The signature is verified as docs/how-to/verify-a-release.md says. Until then, the files are only in a draft.
+.PHONY: release
+release: $(RELEASE_TOOLS)/goreleaser $(RELEASE_TOOLS)/cosign $(PACKAGE_TOOLS)/cyclonedx-gomod $(PACKAGE_TOOLS)/nfpm ## Make, sign and upload the files of the present tag as a draft; for .github/workflows/release.yaml
+	PATH='$(RELEASE_TOOLS):$(PACKAGE_TOOLS)':"$$PATH" $< release --clean
+	cd dist && $(RELEASE_TOOLS)/cosign verify-blob checksums.txt --bundle checksums.txt.sigstore.json \
+		--certificate-oidc-issuer https://token.actions.githubusercontent.com \
+		--certificate-identity 'https://$(MODULE)/.github/workflows/release.yaml@refs/tags/$(VERSION)'
 
 .PHONY: bench
 bench: $(BENCHSTAT) ## Run each benchmark BENCH_COUNT times and summarize; BASE=file compares with an earlier run
@@ -361,6 +371,10 @@ $(RELEASE_TOOLS)/%:
 $(TOOLS)/%: TOOLS_MODULE := tools
 $(TOOLS)/%:
 	$(build_tool)
+
+# Its module has other versions of what goreleaser needs.
+$(RELEASE_TOOLS)/cosign:
+	env -u GOOS -u GOARCH GOBIN='$(@D)' CGO_ENABLED=0 $(GO) install -trimpath github.com/sigstore/cosign/v3/cmd/cosign@$(COSIGN)
 
 define build_tool
 @echo '==> building $* into $(@D) (only once; takes minutes)'
