@@ -48,6 +48,7 @@ PACKAGE_TOOLS := $(CACHE)/tools/$(shell { $(GO) version; cat tools/packages/go.m
 RELEASE_TOOLS := $(CACHE)/tools/$(shell { $(GO) version; cat tools/goreleaser/go.mod tools/goreleaser/go.sum; } 2>/dev/null | sha256sum | cut -c1-12)
 tool_nfpm := github.com/goreleaser/nfpm/v2/cmd/nfpm
 tool_cyclonedx-gomod := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+tool_actionlint := github.com/rhysd/actionlint/cmd/actionlint
 tool_govulncheck := golang.org/x/vuln/cmd/govulncheck
 tool_goreleaser := github.com/goreleaser/goreleaser/v2
 COSIGN := v3.1.3
@@ -219,7 +220,7 @@ pictures: build ## Make the pictures of the README, docs/images/*.svg, from the 
 		AXE=$$axe PODCONFIGD='$(CURDIR)/$(BIN)' PODCONFIGCTL='$(CURDIR)/$(CTL)' PICTURES='$(CURDIR)/docs/images' $(SHARED) test -count=1 -run '^TestPictures$$' .
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) lint-api lint-platforms ## Check formatting, linters, the interfaces, generated code, go.mod files and scripts
+lint: $(GOLANGCI_LINT) $(PACKAGE_TOOLS)/actionlint lint-api lint-platforms ## Check formatting, linters, the interfaces, generated code, go.mod files, scripts and workflows
 	@echo '==> formatting'
 	@$(GOLANGCI_LINT) fmt --diff
 	@set -e; for m in . $(nested) $(LINTED_MODULES); do \
@@ -233,6 +234,8 @@ lint: $(GOLANGCI_LINT) lint-api lint-platforms ## Check formatting, linters, the
 	@echo '==> bash -n'
 	@find . -name .git -prune -o \( -name '*.sh' -o -path ./.ci/run \) -print | \
 		xargs -n 1 bash -n
+	@echo '==> actionlint'
+	@$(PACKAGE_TOOLS)/actionlint -shellcheck= -pyflakes=
 
 # File names keep the tests out, which run on Linux only.
 .PHONY: lint-platforms
