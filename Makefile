@@ -190,12 +190,16 @@ all-nested: components
 	done
 
 .PHONY: nightly
-nightly: test-deps ## Run the long forms: soak, conformance, an hour of fuzzing, and RUNS runs of the short tests on a busy machine
-	@hack/test-parts.sh '$(LOGS)/nightly' flakes=flakes soak=soak conformance=conformance fuzz='fuzz FUZZTIME=$(shell echo $$((3600 / $$(grep -rhoE --include="*_test.go" "^func Fuzz" . | wc -l))))s'
+nightly: test-deps ## Run the long forms: soak, conformance, an hour of fuzzing, RUNS runs of the short tests on a busy machine, and mutants
+	@hack/test-parts.sh '$(LOGS)/nightly' flakes=flakes mutants=mutants soak=soak conformance=conformance fuzz='fuzz FUZZTIME=$(shell echo $$((3600 / $$(grep -rhoE --include="*_test.go" "^func Fuzz" . | wc -l))))s'
 
 .PHONY: flakes
 flakes: components ## Run the short tests RUNS times with one processor each and three busy loops beside, and list the tests that failed
 	hack/flakes.sh $(RUNS) $(MAKE) --no-print-directory -j2 test-race test-programs
+
+.PHONY: mutants
+mutants: ## Put the defects of test/mutants into the last commit, one after another, and check that a test finds each
+	hack/mutants.sh
 
 .PHONY: test-deps
 test-deps: ## Install the Debian packages that the tests need, if they are missing
