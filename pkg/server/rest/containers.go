@@ -9,8 +9,8 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/containers"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
-	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/params"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/respond"
 )
@@ -30,7 +30,11 @@ func (a *API) containers(w http.ResponseWriter, r *http.Request, scope *view.Sco
 		return
 	}
 	if query.Watch {
-		a.watchContainers(w, r, scope, &query.WatchOptions)
+		a.subscribe(w, r, func(journal.Client) error {
+			cursor := a.Containers.Watch(scope, query.WatchOptions)
+			defer cursor.Close()
+			return writeContainers(w, r, cursor)
+		})
 		return
 	}
 	a.Limits.Listed(func(w http.ResponseWriter, r *http.Request) {
@@ -43,26 +47,6 @@ func (a *API) containers(w http.ResponseWriter, r *http.Request, scope *view.Sco
 			klog.FromContext(r.Context()).V(3).Info("Writing the containers failed", "err", err)
 		}
 	})(w, r)
-}
-
-func (a *API) watchContainers(w http.ResponseWriter, r *http.Request, scope *view.Scope, opts *containers.WatchOptions) {
-	release, refusal := a.Limits.Subscribe(r)
-	if refusal != nil {
-		respond.Failure(w, refusal)
-		return
-	}
-	defer release()
-	w.Header().Set("Content-Type", v1alpha1.ContentType)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(http.StatusOK)
-	if r.Method == http.MethodHead {
-		return
-	}
-	cursor := a.Containers.Watch(scope, *opts)
-	defer cursor.Close()
-	err := writeContainers(w, r, cursor)
-	client := conn.HTTPClient(r)
-	klog.FromContext(r.Context()).V(3).Info("Subscriber of containers left", "reason", err, "pid", client.PID, "userAgent", client.UserAgent)
 }
 
 // writeContainers writes the updates of the cursor until an error, and returns the error.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
+	"github.com/podconfigd/podconfigd/pkg/journal"
 	"github.com/podconfigd/podconfigd/pkg/journal/history"
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/journal/wire"
@@ -30,6 +31,16 @@ func (a *API) updates(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 		respond.BadRequest(w, err)
 		return
 	}
+	a.subscribe(w, r, func(client journal.Client) error {
+		opts.Client = client
+		cursor := scope.Stream(opts)
+		defer cursor.Close()
+		return a.stream(w, r, cursor)
+	})
+}
+
+// subscribe begins an answer that is a stream, if the limits allow one more. Then stream writes it until an error.
+func (a *API) subscribe(w http.ResponseWriter, r *http.Request, stream func(journal.Client) error) {
 	release, refusal := a.Limits.Subscribe(r)
 	if refusal != nil {
 		respond.Failure(w, refusal)
@@ -42,12 +53,10 @@ func (a *API) updates(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 	if r.Method == http.MethodHead {
 		return
 	}
-	opts.Client = conn.HTTPClient(r)
-	cursor := scope.Stream(opts)
-	defer cursor.Close()
-	err = a.stream(w, r, cursor)
+	client := conn.HTTPClient(r)
+	err := stream(client)
 	klog.FromContext(r.Context()).V(3).Info("Subscriber left", "reason", err,
-		"pid", opts.Client.PID, "userAgent", opts.Client.UserAgent)
+		"path", r.URL.Path, "pid", client.PID, "userAgent", client.UserAgent)
 }
 
 // stream writes the frames of the cursor until an error, and returns the error.
