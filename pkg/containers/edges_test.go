@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/podconfigd/podconfigd/pkg/config"
+	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/test/testutil/podtest"
 )
 
@@ -68,5 +69,17 @@ func TestALateMirrorPod(t *testing.T) {
 		mirror := pod("web", podtest.UID("mirror"), podtest.Annotation("kubernetes.io/config.mirror", "web"))
 		w.deliver(config.ADD, "api", mirror)
 		s.expect("UPDATE api web/app created")
+	})
+}
+
+// A container is removed while its pod comes. Who did not see it does not get it any more.
+func TestAPodThatComesWithTheRemoval(t *testing.T) {
+	inWorld(t, func(w *world) {
+		s := w.watch(nil, WatchOptions{Selector: view.Selector{Source: "api"}})
+		w.set("web/app created")
+		s.expect("BOOKMARK complete")
+		w.late = pod("web")
+		w.set("web/app removed")
+		s.expect("")
 	})
 }

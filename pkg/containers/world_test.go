@@ -49,6 +49,8 @@ type world struct {
 	reads   int
 	// slow is how long a reading of handles takes.
 	slow time.Duration
+	// late is a pod that the source "api" has when the pod of a container is looked up next; nil for none.
+	late *v1.Pod
 }
 
 func inWorld(t *testing.T, test func(w *world)) {
@@ -109,7 +111,13 @@ func (w *world) Behind(time.Time) error {
 	return w.behind
 }
 
-func (w *world) PodOf(recorded *pleg.Found) (*journal.Pod, bool) { return w.find.PodOf(recorded) }
+func (w *world) PodOf(recorded *pleg.Found) (*journal.Pod, bool) {
+	if late := w.late; late != nil {
+		w.late = nil
+		w.journal.Append(config.PodUpdate{Op: config.ADD, Source: "api", Pods: []*v1.Pod{late}})
+	}
+	return w.find.PodOf(recorded)
+}
 
 func (w *world) ResourcesOf(_ *journal.Pod, container string) *v1alpha1.ContainerResources {
 	w.mu.Lock()

@@ -377,6 +377,9 @@ func TestHandlesBesideTheSandbox(t *testing.T) {
 		if c := add(appID); c.PID != pid || c.StartTime != 200 || c.CgroupID == 0 || c.MntNS != 31 || reads != 0 {
 			t.Errorf("%+v, with %d readings", c, reads)
 		}
+		if _, id := n.firsts.find(pid, 200, time.Time{}); id != appID { // a lookup finds it after its end
+			t.Errorf("the process was the first one of %q", id)
+		}
 		if c := add(otherID); c.PID != 0 || reads == 0 { // its cgroup has no process
 			t.Errorf("%+v, with %d readings", c, reads)
 		}
