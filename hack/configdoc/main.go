@@ -18,7 +18,7 @@ func main() {
 	files, err := generate()
 	if err == nil {
 		for name, data := range files {
-			if err = os.WriteFile(filepath.Join(os.Args[1], name), data, 0o644); err != nil { //nolint:gosec // all may read it
+			if err = os.WriteFile(filepath.Join(os.Args[1], name), data, 0o644); err != nil {
 				break
 			}
 		}

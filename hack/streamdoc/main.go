@@ -35,7 +35,7 @@ func main() {
 	}
 	page, err := generate(os.Args[1])
 	if err == nil {
-		err = os.WriteFile(filepath.Join(os.Args[1], target), page, 0o644) //nolint:gosec // all may read it
+		err = os.WriteFile(filepath.Join(os.Args[1], target), page, 0o644)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "streamdoc:", err)

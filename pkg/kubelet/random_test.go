@@ -17,7 +17,7 @@ import (
 // sandbox.
 func TestRandomUpgrades(t *testing.T) {
 	for seed := range uint64(12) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { randomUpgrades(t, rand.New(rand.NewPCG(seed, 27))) }) //nolint:gosec // it is for tests
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { randomUpgrades(t, rand.New(rand.NewPCG(seed, 27))) })
 	}
 }
 

@@ -265,7 +265,7 @@ func TestNamespacesThatMayNotBeRead(t *testing.T) {
 		if err := os.Chmod(dir, 0); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = os.Chmod(dir, 0o755) }() //nolint:gosec // a directory
+		defer func() { _ = os.Chmod(dir, 0o755) }()
 		n.expect("file web - running", Query{NetNS: 20})
 		n.expect("looking up mntns 31: podconfigd may not read the namespaces of all processes: it needs the capability CAP_SYS_PTRACE", Query{MntNS: 31})
 	})

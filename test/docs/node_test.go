@@ -130,5 +130,5 @@ func (n *node) command(dir string, args ...string) *exec.Cmd {
 	if n.userSpace {
 		enter = append(enter, "--user", "--preserve-credentials")
 	}
-	return exec.Command("nsenter", append(append(enter, "--"), args...)...) //nolint:gosec // of the documentation
+	return exec.Command("nsenter", append(append(enter, "--"), args...)...)
 }

@@ -31,7 +31,7 @@ func NewNginx(t *testing.T, authorities ...*components.Authority) *Nginx {
 		path = "/usr/sbin/nginx"
 	}
 	dir := testutil.ShortDir(t)
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // for nginx's workers
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	address := components.FreeAddress(t)

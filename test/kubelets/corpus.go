@@ -47,7 +47,7 @@ func Corpus(seed uint64, n int) (all []Manifest) {
 	for _, leaf := range leaves() {
 		add("field", encode(build(leaf)))
 	}
-	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // it is for tests
+	r := rand.New(rand.NewPCG(seed, 1))
 	for i := range n {
 		pod := random(r)
 		if i%8 == 0 {

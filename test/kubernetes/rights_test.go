@@ -353,7 +353,7 @@ func (l *limited) features(t *testing.T, step string, limit time.Duration) map[s
 		}
 	}
 	// The certificate is self-signed.
-	https := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
+	https := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	return map[string]func() error{
 		"pods":       get(l.local, "http://localhost/api/v1/namespaces/"+l.name+"/pods/"+l.name),
 		"node":       get(l.local, "http://localhost/api/v1/nodes/"+l.name),

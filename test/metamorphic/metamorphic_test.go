@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 // All subscribers that have read everything hold what the model says, after any sequence of steps.
 func TestMetamorphic(t *testing.T) {
 	if *seed == 0 {
-		*seed = rand.Uint64() //nolint:gosec // no secret
+		*seed = rand.Uint64()
 	}
 	for i := range *runs {
-		seed := *seed + uint64(i) //nolint:gosec // not negative
+		seed := *seed + uint64(i)
 		synctest.Test(t, func(t *testing.T) {
-			r := &run{random: rand.New(rand.NewPCG(seed, 30))} //nolint:gosec // the same each time
+			r := &run{random: rand.New(rand.NewPCG(seed, 30))}
 			if err := r.play(t); err != nil {
 				t.Errorf("-seed %d, step %d: %v\nafter %s", seed, len(r.done), err, strings.Join(r.done, ", "))
 			}

@@ -182,7 +182,7 @@ func randomRules(r *rand.Rand) (rules []access.Rule) {
 	for range r.IntN(4) {
 		rule := access.Rule{View: access.Level(r.IntN(int(access.Full) + 1))}
 		if r.IntN(2) == 0 {
-			rule.UIDs = []uint32{uint32(1000 + r.IntN(2))} //nolint:gosec // small
+			rule.UIDs = []uint32{uint32(1000 + r.IntN(2))}
 		}
 		switch r.IntN(4) {
 		case 0:

@@ -47,11 +47,11 @@ func installPrograms() (dir string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o755); err != nil { //nolint:gosec // see above
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o755); err != nil {
 			return "", err
 		}
 	}
-	return dir, os.Chmod(dir, 0o755) //nolint:gosec // see above
+	return dir, os.Chmod(dir, 0o755)
 }
 
 func TestScripts(t *testing.T) {

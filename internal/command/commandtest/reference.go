@@ -29,7 +29,7 @@ func Reference(t *testing.T, root *cobra.Command, introduction string) {
 	path := filepath.Join("..", "..", "docs", "reference", root.Name()+".md")
 	want := referenceOf(root, introduction)
 	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil { //nolint:gosec // all may read it
+		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -175,7 +175,7 @@ func TestNotesAndSetsAtRandom(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rand.New(rand.NewPCG(seed, 44)) //nolint:gosec // it is for tests
+				r := rand.New(rand.NewPCG(seed, 44))
 				files := newMemFS()
 				p, recovered := start(t, options(files))
 				m := newModel(seed, recovered)

@@ -29,7 +29,7 @@ import (
 const dialTimeout = 4 * time.Second
 
 // serviceAccountToken is the file that shows client-go that it is in a cluster.
-const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
 
 // codecs has the core API, metadata, and lists of resources. Nothing else is requested.
 var codecs = sync.OnceValue(func() serializer.CodecFactory {

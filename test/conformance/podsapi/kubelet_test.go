@@ -130,7 +130,7 @@ func (b *bus) OnPodRemoved(logger klog.Logger, pod *v1.Pod) {
 }
 
 func (b *bus) pass(send func()) {
-	switch n := rand.IntN(1000); { //nolint:gosec // it is a test
+	switch n := rand.IntN(1000); {
 	case n < b.lost:
 	case n < b.lost+b.late:
 		time.AfterFunc(delay, send) // short: a delay

@@ -259,7 +259,7 @@ func change(k *kubelet, lives []*life, n int, seed uint64, pause time.Duration) 
 	var running sync.WaitGroup
 	for worker := range workers {
 		running.Go(func() {
-			r := rand.New(rand.NewPCG(seed, uint64(worker))) //nolint:gosec // it is a test
+			r := rand.New(rand.NewPCG(seed, uint64(worker)))
 			share := len(lives) / workers
 			mine := lives[worker*share:][:share]
 			for range n / workers {
@@ -335,7 +335,7 @@ func TestFinal(t *testing.T) {
 	var running sync.WaitGroup
 	t.Cleanup(func() { cancel(); running.Wait() })
 	running.Go(func() { _ = client.Run(ctx) }) // it ends with the context
-	l.next(rand.New(rand.NewPCG(1, 1)))        //nolint:gosec // it is a test
+	l.next(rand.New(rand.NewPCG(1, 1)))
 	k.set(l.pod, &l.status)
 	settle(t, k, client, []*life{l})
 	k.finish(l.pod)
@@ -365,7 +365,7 @@ func TestSilence(t *testing.T) {
 	t.Cleanup(func() { cancel(); running.Wait() })
 	running.Go(func() { _ = client.Run(ctx) }) // it ends with the context
 	testutil.Until(t, "the client is connected", func() bool { return client.Report().Connected })
-	r := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // it is a test
+	r := rand.New(rand.NewPCG(1, 1))
 	for range 10 {
 		l.next(r)
 		k.set(l.pod, &l.status)

@@ -40,7 +40,7 @@ func newMutator(c *cluster, node string) *mutator {
 
 // run changes pods until the context is done. It ignores errors, which the faults cause.
 func (m *mutator) run(ctx context.Context) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	random := rand.New(rand.NewPCG(1, 2))
 	for ctx.Err() == nil {
 		name := fmt.Sprintf("pod-%d", random.IntN(12))
 		call, cancel := context.WithTimeout(ctx, time.Second) // short: a write may fail
