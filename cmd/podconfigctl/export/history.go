@@ -29,10 +29,10 @@ const (
 )
 
 // fill exports the changes after a position from the history of the daemon, which the stream of an instance can't resume from. It
-// returns the position that it has reached. The history has no labels to select by.
+// returns the position that it has reached.
 func (e *exporter) fill(ctx context.Context, from position, instance string, emit func(item) bool) (position, outcome) {
 	stream := e.Stream()
-	if from.Revision == 0 || stream.LabelSelector != "" || stream.FieldSelector != "" || len(stream.Fields) > 0 {
+	if from.Revision == 0 || !inHistory(&stream) {
 		return from, unknown
 	}
 	convert, oldest, after := newConverter(e, from), true, unknown
@@ -40,13 +40,8 @@ func (e *exporter) fill(ctx context.Context, from position, instance string, emi
 		after = none
 	}
 	for r, err := range e.client.History(ctx, client.HistoryOptions{Source: stream.Source, Owner: stream.Owner, Pods: true}) {
-		if refused, ok := errors.AsType[*client.RefusedError](err); ok && (refused.Code == http.StatusNotFound || refused.Code == http.StatusForbidden) {
-			return convert.at, unknown // there is no state directory, or the client may not read it
-		}
 		if err != nil {
-			e.note(fmt.Errorf("reading the history of the daemon: %w", err))
-			_ = await.For(ctx, retryDaemon)
-			return convert.at, exported
+			return convert.at, e.unread(ctx, err)
 		}
 		missing := r.Gap
 		switch {
@@ -62,13 +57,12 @@ func (e *exporter) fill(ctx context.Context, from position, instance string, emi
 			}
 			continue
 		}
+		var items []item
 		if missing != "" {
 			e.gaps.Inc()
-			if !emit(item{record: gap(convert.at, fmt.Sprintf("changes after revision %d can be missing: %s", convert.at.Revision, missing))}) {
-				return convert.at, exported
-			}
+			items = []item{{record: gap(convert.at, fmt.Sprintf("changes after revision %d can be missing: %s", convert.at.Revision, missing))}}
 		}
-		for _, i := range convert.items(e.update(r, &stream)) {
+		for _, i := range append(items, convert.items(e.update(r, &stream))...) {
 			if !emit(i) {
 				return convert.at, exported
 			}
@@ -81,6 +75,21 @@ func (e *exporter) fill(ctx context.Context, from position, instance string, emi
 		return from, unknown
 	}
 	return from, after
+}
+
+// inHistory reports whether the history can select what the stream selects: it has no labels and no fields.
+func inHistory(stream *client.Options) bool {
+	return stream.LabelSelector == "" && stream.FieldSelector == "" && len(stream.Fields) == 0
+}
+
+// unread returns the outcome if the history can't be read.
+func (e *exporter) unread(ctx context.Context, err error) outcome {
+	if refused, ok := errors.AsType[*client.RefusedError](err); ok && (refused.Code == http.StatusNotFound || refused.Code == http.StatusForbidden) {
+		return unknown // there is no state directory, or the client may not read it
+	}
+	e.note(fmt.Errorf("reading the history of the daemon: %w", err))
+	_ = await.For(ctx, retryDaemon)
+	return exported
 }
 
 // update returns the update of a record of the history. It has no pods if they are not selected.
