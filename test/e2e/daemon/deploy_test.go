@@ -36,7 +36,7 @@ var limitsOfDeploy = map[string]string{
 	"kubernetes/base/daemonset.yaml memory: 64Mi":                      "", // a request
 	"kubernetes/base/daemonset.yaml memory: 512Mi":                     "TestMemoryOfDeploy",
 	"systemd/podconfigd.service WatchdogSec=30s":                       "TestTimesOfDeploy",
-	"systemd/podconfigd.service TimeoutAbortSec=5s":                    "TestTimesOfDeploy",
+	"systemd/podconfigd.service TimeoutAbortSec=20s":                   "TestTimesOfDeploy",
 	"systemd/podconfigd.service TimeoutStopSec=10s":                    "TestTimesOfDeploy",
 	"systemd/podconfigd.service RestartSec=1s":                         "", // a wait
 	"systemd/podconfigd.service StartLimitIntervalSec=0":               "", // no limit
@@ -149,7 +149,7 @@ func TestTimesOfDeploy(t *testing.T) {
 	for _, end := range []struct {
 		signal syscall.Signal
 		limit  time.Duration
-	}{{syscall.SIGTERM, 10 * time.Second}, {syscall.SIGABRT, 5 * time.Second}} {
+	}{{syscall.SIGTERM, 10 * time.Second}, {syscall.SIGABRT, 20 * time.Second}} {
 		t.Run(end.signal.String(), func(t *testing.T) {
 			t.Parallel()
 			dir := testutil.ShortDir(t)
