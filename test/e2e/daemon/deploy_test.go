@@ -35,6 +35,9 @@ var limitsOfDeploy = map[string]string{
 	"kubernetes/base/daemonset.yaml failureThreshold: 6":               "TestTimesOfDeploy",
 	"kubernetes/base/daemonset.yaml memory: 64Mi":                      "", // a request
 	"kubernetes/base/daemonset.yaml memory: 512Mi":                     "TestMemoryOfDeploy",
+	"kubernetes/components/export/export.yaml memory: 32Mi":            "", // a request
+	"systemd/podconfigctl-export.service RestartSec=5s":                "", // a wait
+	"systemd/podconfigctl-export.service StartLimitIntervalSec=0":      "", // no limit
 	"systemd/podconfigd.service WatchdogSec=30s":                       "TestTimesOfDeploy",
 	"systemd/podconfigd.service TimeoutAbortSec=20s":                   "TestTimesOfDeploy",
 	"systemd/podconfigd.service TimeoutStopSec=10s":                    "TestTimesOfDeploy",
