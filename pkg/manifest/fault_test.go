@@ -146,10 +146,10 @@ var faultTests = []struct {
 		`web.yaml:8: neither YAML nor JSON: found unexpected end of stream`,
 	}},
 	{"broken JSON", "{\n \"apiVersion\": \"v1\",\n \"kind\": \"Pod\",\n}", ReasonNotYAML, []string{
-		`web.yaml:4: starts with {, but is not valid JSON: invalid character '}' looking for beginning of object key string`,
+		`web.yaml:4: starts with {, but is not valid JSON: invalid character '}' looking for beginning of object key string; if it is YAML, begin it with ---`,
 	}},
 	{"a flow mapping", "{apiVersion: v1, kind: Pod}", ReasonNotYAML, []string{
-		`web.yaml:1: starts with {, but is not valid JSON: invalid character 'a' looking for beginning of object key string`,
+		`web.yaml:1: starts with {, but is not valid JSON: invalid character 'a' looking for beginning of object key string; if it is YAML, begin it with ---`,
 	}},
 	{"no name", strings.Replace(good, "  name: web\n", "  labels: {}\n", 1), ReasonInvalid, []string{
 		`web.yaml:3: metadata.name: Required value: a pod needs a name`,

@@ -232,7 +232,7 @@ func (t *text) strictFaults(errs []error, json []byte) yamlfault.Findings {
 func (t *text) undecodable(err error, data []byte) *Error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(data, new(any))); ok && utilyaml.IsJSONBuffer(t.Data) {
 		line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
-		return t.refuse(ReasonNotYAML, Fault{Line: line, Message: "starts with {, but is not valid JSON: " + syntax.Error()})
+		return t.refuse(ReasonNotYAML, Fault{Line: line, Message: "starts with {, but is not valid JSON: " + syntax.Error() + "; if it is YAML, begin it with ---"})
 	}
 	if refused := t.notAPod(data); refused != nil {
 		return refused
