@@ -59,6 +59,7 @@ func checkFaults(t *testing.T, data []byte, faults []Fault) {
 func FuzzDecodeFile(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(aliasBomb()))
+	f.Add([]byte("---\n# KYAML\n{\n  apiVersion: \"v1\",\n  kind: \"Pod\",\n  metadata: {\n    name: \"a\",\n  },\n  spec: {\n    containers: [{\n      name: \"c\",\n      image: \"d\", # comment\n    }],\n  },\n}\n"))
 	for _, test := range faultTests {
 		f.Add([]byte(test.data))
 	}

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/phases/etcd"
 	kubeadmconfig "k8s.io/kubernetes/cmd/kubeadm/app/util/config"
 	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/yaml/kyaml"
 
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
@@ -112,7 +114,7 @@ func writeJSON(t *testing.T, dir string, pod *v1.Pod) {
 	testutil.WriteFile(t, filepath.Join(dir, pod.Name+".json"), string(data))
 }
 
-// The static pods that kubeadm writes for a control plane.
+// The static pods that kubeadm writes for a control plane, in YAML as kubeadm writes it, and in KYAML.
 func TestKubeadmsControlPlane(t *testing.T) {
 	config, err := kubeadmconfig.DefaultedStaticInitConfiguration()
 	if err != nil {
@@ -122,22 +124,33 @@ func TestKubeadmsControlPlane(t *testing.T) {
 	config.Etcd.Local = &kubeadmapi.LocalEtcd{DataDir: "/var/lib/etcd"}
 	pods := controlplane.GetStaticPodSpecs(&config.ClusterConfiguration, endpoint, nil)
 	pods["etcd"] = etcd.GetEtcdPodSpec(&config.ClusterConfiguration, endpoint, "node1", nil)
-	dir := t.TempDir()
-	for name, pod := range pods {
-		data, err := yaml.Marshal(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		testutil.WriteFile(t, filepath.Join(dir, name+".yaml"), string(data))
-	}
 	want := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"}
 	for i, name := range want {
 		want[i] = "kube-system/" + name + "-node1"
 	}
 	slices.Sort(want)
-	if got := compare(t, dir); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	for format, encode := range map[string]func(any) ([]byte, error){"yaml": yaml.Marshal, "kyaml": asKYAML} {
+		t.Run(format, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, pod := range pods {
+				data, err := encode(pod)
+				if err != nil {
+					t.Fatal(err)
+				}
+				testutil.WriteFile(t, filepath.Join(dir, name+".yaml"), string(data))
+			}
+			if got := compare(t, dir); !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
 	}
+}
+
+// asKYAML returns a document of KYAML. The line --- at its start is necessary: without it, the kubelet takes it for JSON.
+func asKYAML(object any) ([]byte, error) {
+	var text bytes.Buffer
+	err := new(kyaml.Encoder).FromObject(object, &text)
+	return text.Bytes(), err
 }
 
 // edit sets one field of a pod to a value.

@@ -19,7 +19,7 @@ func TestFormatsOnATerminal(t *testing.T) {
 		"name":                               `pod/x\x1b[31m\u009b2J\u202e\x7f\r` + "\n",
 		"jsonpath={.metadata.name}{\"\\n\"}": `x\x1b[31m\u009b2J\u202e\x7f\r` + "\n",
 		"jsonpath-as-json={.metadata.name}":  "[\n    \"x" + `\u001b[31m\u009b2J\u202e\u007f\r"` + "\n]\n",
-		"json":                               "", "yaml": "",
+		"json":                               "", "yaml": "", "kyaml": "",
 	} {
 		t.Run(format, func(t *testing.T) {
 			p, err := New(format, Options{Terminal: true})

@@ -8,6 +8,7 @@ package objectprint
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,13 +16,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml/kyaml"
 
 	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 // Formats has the output formats. After a format that ends in =, a template or the path of a file follows.
 var Formats = []string{
-	"name", "json", "yaml", "jsonpath=", "jsonpath-as-json=", "jsonpath-file=",
+	"name", "json", "yaml", "kyaml", "jsonpath=", "jsonpath-as-json=", "jsonpath-file=",
 }
 
 // Options configure a printer.
@@ -62,7 +64,9 @@ func New(format string, o Options) (printers.ResourcePrinter, error) {
 	return p, nil
 }
 
-func plain(name string) bool { return name == "name" || name == "json" || name == "yaml" }
+func plain(name string) bool {
+	return name == "name" || name == "json" || name == "yaml" || name == "kyaml"
+}
 
 func printerOf(name, template string, o Options) (printers.ResourcePrinter, error) {
 	var p printers.ResourcePrinter
@@ -73,6 +77,8 @@ func printerOf(name, template string, o Options) (printers.ResourcePrinter, erro
 		p = &escaped{&printers.JSONPrinter{}, printable.JSON}
 	case "yaml":
 		p = new(yamlPrinter)
+	case "kyaml":
+		p = &escaped{printers.ResourcePrinterFunc(printKYAML), printable.JSON}
 	default: // jsonpath, jsonpath-as-json
 		path, err := printers.NewJSONPathPrinter(template)
 		if err != nil {
@@ -131,4 +137,14 @@ func (p *yamlPrinter) PrintObj(object runtime.Object, w io.Writer) error {
 	}
 	_, err = w.Write(data)
 	return err
+}
+
+// printKYAML prints an object as a document of KYAML. Unlike KYAMLPrinter of k8s.io/cli-runtime, it takes control characters: in the
+// JSON, they are escaped.
+func printKYAML(object runtime.Object, w io.Writer) error {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return new(kyaml.Encoder).FromYAML(strings.NewReader(printable.JSON(string(data), "")), w)
 }

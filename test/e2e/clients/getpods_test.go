@@ -67,6 +67,7 @@ func TestGetPodsPrintsAsKubectl(t *testing.T) {
 		{"-A", "-o", "name"},
 		{"-A", "-o", "json"},
 		{"-A", "-o", "yaml"},
+		{"-A", "-o", "kyaml"},
 		{"-n", "kube-system", "-o", "json"},
 		{"-n", "none", "-o", "json"},
 		{"-n", "none", "-o", "yaml"},
@@ -74,6 +75,7 @@ func TestGetPodsPrintsAsKubectl(t *testing.T) {
 		{"-n", "none"},
 		{"-n", "prod", "web-node1", "-o", "json"},
 		{"-n", "prod", "web-node1", "-o", "yaml"},
+		{"-n", "prod", "web-node1", "-o", "kyaml"},
 		{"-n", "default", "web-node1", "db-node1", "-o", "yaml"},
 		{"-n", "prod", "web-node1", "-o", "name"},
 		{"-n", "prod", "web-node1", "-o", "jsonpath={.metadata.uid}"},
@@ -153,6 +155,7 @@ func TestGetPodsWatchesAsKubectl(t *testing.T) {
 		{"-A", "-w", "-o", "name"},
 		{"-A", "-w", "-o", "json"},
 		{"-A", "-w", "-l", "app=web", "--output-watch-events", "-o", "yaml"},
+		{"-A", "-w", "-l", "app=web", "--output-watch-events", "-o", "kyaml"},
 		{"-n", "prod", "--watch-only", "--output-watch-events", "-o", "json"},
 	} {
 		p := pair{new(testutil.Buffer), new(testutil.Buffer)}
