@@ -195,7 +195,7 @@ nightly: test-deps ## Run the long forms: soak, conformance, an hour of fuzzing,
 
 .PHONY: flakes
 flakes: components ## Run the short tests RUNS times with one processor each and three busy loops beside, and list the tests that failed
-	hack/flakes.sh $(RUNS) $(MAKE) --no-print-directory -j2 test-race test-programs
+	hack/flakes.sh '$(LOGS)/flakes' $(RUNS) $(MAKE) --no-print-directory -j2 test-race test-programs
 
 .PHONY: mutants
 mutants: ## Put the defects of test/mutants into the last commit, one after another, and check that a test finds each
