@@ -338,6 +338,11 @@ bench: $(BENCHSTAT) ## Run each benchmark BENCH_COUNT times and summarize; BASE=
 	@BENCHSTAT='$(BENCHSTAT)' BENCH='$(BENCH)' BENCH_COUNT='$(BENCH_COUNT)' BASE='$(BASE)' \
 		hack/bench.sh '$(CACHE)/bench' . $(nested)
 
+.PHONY: fleet
+fleet: components ## Measure what agents on 20 nodes cost the apiserver and the nodes, with and without podconfigd, and draw it
+	cd test/bench && $(SHARED) test $(TAGS) -run '^$$' -bench '^BenchmarkFleet$$' -benchtime 1x -timeout 1h -args -fleet '$(CURDIR)/bin/fleet.json'
+	cd test/bench && $(SHARED) run ./fleet-plot '$(CURDIR)/bin/fleet.json' '$(CURDIR)/docs/images/fleet.svg'
+
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME
 	@FUZZTIME='$(FUZZTIME)' hack/fuzz.sh . $(nested)

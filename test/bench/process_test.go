@@ -32,6 +32,7 @@ var (
 	buildKubeletSource  = program("test/bench", "./kubelet-source")
 	buildLineSubscriber = program("test/bench", "./line-subscriber")
 	buildOwnerAgent     = program("test/bench", "./owner-agent")
+	buildFleetAgents    = program("test/bench", "./fleet-agents")
 )
 
 func program(module, pkg string) func() (string, error) {
