@@ -244,8 +244,10 @@ func (s *Stream) List(ctx context.Context, scope *view.Scope, opts WatchOptions)
 	list := &v1alpha1.Containers{Containers: []v1alpha1.PodContainer{}}
 	for {
 		updates, err := cursor.Next(ctx)
-		if behind := s.opts.Runtime.Behind(time.Time{}); errors.Is(err, errUnlisted) && behind != nil {
-			err = fmt.Errorf("%w: %w", err, behind)
+		if errors.Is(err, errUnlisted) {
+			if behind := s.opts.Runtime.Behind(time.Time{}); behind != nil {
+				err = fmt.Errorf("%w: %w", err, behind)
+			}
 		}
 		if err != nil {
 			return nil, err
