@@ -277,27 +277,15 @@ var podMetric = regexp.MustCompile(`^apiserver_(request_total|response_sizes_sum
 // counts returns what the apiserver has counted for pods: lists are also watches that begin with all pods.
 func (f *fleet) counts(b *testing.B) (n counts) {
 	b.Helper()
-	data, err := f.Client.Discovery().RESTClient().Get().AbsPath("/metrics").Do(b.Context()).Raw()
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		m := podMetric.FindStringSubmatch(strings.TrimSpace(line))
-		if m == nil {
-			continue
-		}
-		value, err := strconv.ParseFloat(m[3], 64)
-		if err != nil {
-			b.Fatal(err)
-		}
-		list := strings.Contains(m[2], `verb="LIST"`)
+	for _, m := range samples(b, f.Cluster, podMetric) {
+		list := strings.Contains(m.labels, `verb="LIST"`)
 		switch {
-		case m[1] == "request_total" && list, m[1] == "watch_list_duration_seconds_count":
-			n.lists += value
-		case m[1] == "longrunning_requests":
-			n.watches += value
-		case m[1] == "response_sizes_sum" && list, m[1] == "watch_events_sizes_sum":
-			n.bytes += value
+		case m.name == "request_total" && list, m.name == "watch_list_duration_seconds_count":
+			n.lists += m.value
+		case m.name == "longrunning_requests":
+			n.watches += m.value
+		case m.name == "response_sizes_sum" && list, m.name == "watch_events_sizes_sum":
+			n.bytes += m.value
 		}
 	}
 	return n

@@ -174,12 +174,37 @@ var ownerMetric = regexp.MustCompile(`^apiserver_(request_total|response_sizes_s
 
 func (c *ownedCluster) counts(b *testing.B) (n counts) {
 	b.Helper()
+	for _, m := range samples(b, c.Cluster, ownerMetric) {
+		has := func(verb string) bool { return strings.Contains(m.labels, `verb="`+verb+`"`) }
+		switch {
+		case m.name == "request_total" && has("GET"):
+			n.gets += m.value
+		case m.name == "request_total" && has("LIST"):
+			n.lists += m.value
+		case m.name == "longrunning_requests" && has("WATCH"):
+			n.watches += m.value
+		case m.name == "response_sizes_sum" && (has("GET") || has("LIST")), m.name == "watch_events_sizes_sum":
+			n.bytes += m.value
+		}
+	}
+	return n
+}
+
+// sample is a value of a metric, whose name is without the prefix.
+type sample struct {
+	name, labels string
+	value        float64
+}
+
+// samples returns the metrics of the apiserver that match: name, labels and value are the groups of the expression.
+func samples(b *testing.B, c *components.Cluster, matching *regexp.Regexp) (all []sample) {
+	b.Helper()
 	data, err := c.Client.Discovery().RESTClient().Get().AbsPath("/metrics").Do(b.Context()).Raw()
 	if err != nil {
 		b.Fatal(err)
 	}
 	for line := range strings.Lines(string(data)) {
-		m := ownerMetric.FindStringSubmatch(strings.TrimSpace(line))
+		m := matching.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
 			continue
 		}
@@ -187,19 +212,9 @@ func (c *ownedCluster) counts(b *testing.B) (n counts) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		has := func(verb string) bool { return strings.Contains(m[2], `verb="`+verb+`"`) }
-		switch {
-		case m[1] == "request_total" && has("GET"):
-			n.gets += value
-		case m[1] == "request_total" && has("LIST"):
-			n.lists += value
-		case m[1] == "longrunning_requests" && has("WATCH"):
-			n.watches += value
-		case m[1] == "response_sizes_sum" && (has("GET") || has("LIST")), m[1] == "watch_events_sizes_sum":
-			n.bytes += value
-		}
+		all = append(all, sample{m[1], m[2], value})
 	}
-	return n
+	return all
 }
 
 // settled returns the counts once nothing changes them for three polls, and every daemon knows the owners.
