@@ -182,14 +182,19 @@ func TestOtherPlatformsHaveNoDaemon(t *testing.T) {
 	}
 }
 
-// Each program links only what it needs: the daemon draws and prints nothing, and an agent that imports the client has none of the
-// commands.
+// Each program links only what it needs: the daemon draws and prints nothing, an agent that imports the client has none of the
+// commands, and no program has the code of the kubelet or the kube-apiserver in which known vulnerabilities are.
 func TestProgramsLinkWhatTheyNeed(t *testing.T) {
 	_, all := imports(t)
 	commands := []string{module + "cmd/podconfigctl", "charm.land/", "github.com/charmbracelet/", "k8s.io/cli-runtime", "github.com/liggitt/tabwriter"}
+	vulnerable := []string{
+		"k8s.io/kubernetes/cmd/", "k8s.io/kubernetes/pkg/controlplane", "k8s.io/kubernetes/pkg/kubelet", "k8s.io/kubernetes/pkg/registry",
+		"k8s.io/kubernetes/pkg/volume", "k8s.io/kubernetes/plugin/",
+	}
 	for name, unwanted := range map[string][]string{
-		"cmd/podconfigd": commands,
-		"pkg/client":     append(commands, module+"cmd/", "github.com/spf13/", "google.golang.org/grpc"),
+		"cmd/podconfigd":   append(vulnerable, commands...),
+		"cmd/podconfigctl": vulnerable,
+		"pkg/client":       append(commands, module+"cmd/", "github.com/spf13/", "google.golang.org/grpc"),
 	} {
 		if len(all[name]) == 0 {
 			t.Errorf("%s: go list found no dependencies", name)
