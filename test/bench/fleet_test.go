@@ -26,15 +26,18 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
-var fleetOut = flag.String("fleet", "", "file for the rows of BenchmarkFleet, as JSON")
+var (
+	fleetOut   = flag.String("fleet", "", "file for the rows of BenchmarkFleet, as JSON")
+	fleetNodes = flag.Int("fleet-nodes", 20, "nodes of BenchmarkFleet")
+)
 
 const (
-	fleetNodes, fleetPods     = 20, 30
-	fleetRate                 = 50 // changes a second
+	fleetPods                 = 30
+	fleetChangesOfNode        = 2.5 // a second
 	fleetChanging, fleetQuiet = 20 * time.Second, 2 * time.Second
 )
 
-// fleetRow is what was measured with a number of agents on each of 20 nodes.
+// fleetRow is what was measured with a number of agents on each node.
 type fleetRow struct {
 	// Agents is the number on each node; Behind says whether they ask podconfigd and not the apiserver.
 	Agents int  `json:"agents"`
@@ -56,9 +59,10 @@ type fleetRestart struct {
 	Right, Lists, Bytes, CPU float64
 }
 
-// BenchmarkFleet measures what the agents of 20 nodes cost the apiserver and the nodes if they watch the apiserver themselves, and if
-// they watch podconfigd, in turns: while 50 pods a second change, after the apiserver was killed, and after each podconfigd was
-// replaced. All agents of a node are one process, since the memory of this machine must do for 200. Each has its own connection.
+// BenchmarkFleet measures what the agents of the nodes cost the apiserver and the nodes if they watch the apiserver themselves, and if
+// they watch podconfigd, in turns: while 2.5 pods of each node change a second, after the apiserver was killed, and after each
+// podconfigd was replaced. All agents of a node are one process, since the memory of this machine must do for 200. Each has its own
+// connection.
 func BenchmarkFleet(b *testing.B) {
 	if *fleetOut == "" {
 		b.Skip("make fleet runs it")
@@ -87,7 +91,7 @@ func BenchmarkFleet(b *testing.B) {
 	}
 }
 
-// fleet is a cluster of 20 nodes with 30 pods each.
+// fleet is a cluster of nodes with 30 pods each.
 type fleet struct {
 	*components.Cluster
 	kubeconfig string
@@ -98,14 +102,14 @@ func newFleet(b *testing.B) *fleet {
 	b.Helper()
 	f := &fleet{Cluster: components.Start(b)}
 	f.kubeconfig = f.Kubeconfig(b, filepath.Join(testutil.ShortDir(b), "kubeconfig"), "admin", "system:masters")
-	parallel(b, fleetNodes, func(ctx context.Context, i int) error {
+	parallel(b, *fleetNodes, func(ctx context.Context, i int) error {
 		_, err := f.Client.CoreV1().Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node%d", i)}}, metav1.CreateOptions{})
 		return err
 	})
-	parallel(b, fleetNodes*fleetPods, func(ctx context.Context, i int) error {
+	parallel(b, *fleetNodes*fleetPods, func(ctx context.Context, i int) error {
 		selector, template := templateOf(fmt.Sprintf("pod%d", i))
 		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod%d", i), Labels: selector.MatchLabels}, Spec: template.Spec}
-		pod.Spec.NodeName = fmt.Sprintf("node%d", i%fleetNodes)
+		pod.Spec.NodeName = fmt.Sprintf("node%d", i%*fleetNodes)
 		_, err := f.Client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
 		return err
 	})
@@ -159,7 +163,7 @@ func (a *nodeAgents) ask(b *testing.B, command string) []byte {
 func (f *fleet) right(b *testing.B, agents []*nodeAgents, since time.Time) float64 {
 	b.Helper()
 	f.generation++
-	parallel(b, fleetNodes, f.write)
+	parallel(b, *fleetNodes, f.write)
 	for _, a := range agents {
 		a.ask(b, fmt.Sprintf("await %d %d", fleetPods, f.generation))
 	}
@@ -172,11 +176,11 @@ func (f *fleet) measure(b *testing.B, agents int, behind bool) fleetRow {
 	server := &process{pid: f.APIServer.Pid()}
 	var daemons []*process
 	var all []*nodeAgents
-	sockets := make([]string, fleetNodes)
+	sockets := make([]string, *fleetNodes)
 	startDaemon := func(i int) *process {
 		return start(b, buildPodconfigd, func(*exec.Cmd) {}, "--kubeconfig", f.kubeconfig, "--hostname-override", fmt.Sprintf("node%d", i), "--socket", sockets[i])
 	}
-	for i := range fleetNodes {
+	for i := range *fleetNodes {
 		from := f.kubeconfig
 		if sockets[i] = filepath.Join(testutil.ShortDir(b), "s"); behind {
 			from = sockets[i]
@@ -196,7 +200,7 @@ func (f *fleet) measure(b *testing.B, agents int, behind bool) fleetRow {
 		for _, a := range all {
 			total += sum(a.process)
 		}
-		return total / fleetNodes
+		return total / float64(*fleetNodes)
 	}
 	cpu := func(p *process) float64 { return float64(p.cpu(b).Milliseconds()) }
 	for _, a := range all {
@@ -245,11 +249,12 @@ func (f *fleet) measure(b *testing.B, agents int, behind bool) fleetRow {
 // change changes pods at the rate, at random.
 func (f *fleet) change(b *testing.B) {
 	b.Helper()
-	ticker := time.NewTicker(time.Second / fleetRate)
+	rate := fleetChangesOfNode * float64(*fleetNodes)
+	ticker := time.NewTicker(time.Duration(float64(time.Second) / rate))
 	defer ticker.Stop()
-	parallel(b, int(fleetChanging.Seconds()*fleetRate), func(ctx context.Context, _ int) error {
+	parallel(b, int(fleetChanging.Seconds()*rate), func(ctx context.Context, _ int) error {
 		<-ticker.C
-		return f.write(ctx, rand.IntN(fleetNodes*fleetPods))
+		return f.write(ctx, rand.IntN(*fleetNodes*fleetPods))
 	})
 }
 

@@ -1,4 +1,5 @@
-// Command fleet-plot draws what BenchmarkFleet measured: what the apiserver sends, and its CPU, by the number of agents on a node.
+// Command fleet-plot draws what BenchmarkFleet measured: what the apiserver sends while pods change, and how
+// often it lists pods after its restart, by the number of agents on a node.
 // Usage: fleet-plot ROWS.json PICTURE.svg
 package main
 
@@ -19,8 +20,8 @@ import (
 type row struct {
 	Agents   int     `json:"agents"`
 	Behind   bool    `json:"behind"`
-	CPU      float64 `json:"serverCPU"`
 	Kilobyte float64 `json:"serverKB"`
+	Restart  struct{ Lists float64 }
 }
 
 func main() {
@@ -45,17 +46,17 @@ func run(from, to string) error {
 	}
 	plot.DefaultFont.Variant = "Sans"
 	base := rows[0] // without agents
-	sent, err := panel("The apiserver sends, kB/s", rows, func(r row) float64 { return r.Kilobyte - base.Kilobyte })
+	sent, err := panel("The apiserver sends, kB a second", rows, func(r row) float64 { return r.Kilobyte - base.Kilobyte })
 	if err != nil {
 		return err
 	}
-	cpu, err := panel("CPU of the apiserver for it, ms/s", rows, func(r row) float64 { return r.CPU - base.CPU })
+	restart, err := panel("After its restart, it lists the pods of a node", rows, func(r row) float64 { return r.Restart.Lists - base.Restart.Lists })
 	if err != nil {
 		return err
 	}
 	const width, height = 24 * vg.Centimeter, 9 * vg.Centimeter
 	canvas := vgsvg.New(width, height)
-	panels := [][]*plot.Plot{{sent, cpu}}
+	panels := [][]*plot.Plot{{sent, restart}}
 	tiles := draw.Tiles{Rows: 1, Cols: 2, PadX: vg.Centimeter, PadTop: vg.Millimeter, PadBottom: vg.Millimeter, PadLeft: vg.Millimeter, PadRight: 3 * vg.Millimeter}
 	for i, c := range plot.Align(panels, tiles, draw.New(canvas))[0] {
 		panels[0][i].Draw(c)
