@@ -235,6 +235,8 @@ lint: $(GOLANGCI_LINT) $(PACKAGE_TOOLS)/actionlint lint-api lint-platforms ## Ch
 		echo "==> go mod tidy -diff in $$m"; \
 		(cd $$m && $(GO) mod tidy -diff); \
 	done
+	@echo '==> analyzers'
+	@CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath $(TAGS)' $(GO) run ./hack/analyzers -test=false ./api/... ./cmd/... ./examples/... ./hack/... ./internal/... ./pkg/...
 	@echo '==> bash -n'
 	@find . -name .git -prune -o \( -name '*.sh' -o -path ./.ci/run \) -print | \
 		xargs -n 1 bash -n

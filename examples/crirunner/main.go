@@ -143,7 +143,7 @@ func (a *agent) wake(ctx context.Context, name types.NamespacedName) {
 	case <-w.wanted: // discard the state that the worker has not received yet
 	default:
 	}
-	w.wanted <- a.wanted[name]
+	w.wanted <- a.wanted[name] //nolint:ctxsend // it has room, and only this goroutine sends
 }
 
 // worker manages one pod. So a pod that stops slowly does not delay other pods.

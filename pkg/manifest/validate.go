@@ -167,7 +167,7 @@ func (m Minor) defaultPodResources(pod *api.Pod) error {
 // defaultHugePages adds the huge pages of the containers to the limits of the pod.
 //
 // kubelet: pkg/apis/core/v1/defaults.go defaultHugePagePodLimits.
-func defaultHugePages(pod *v1.Pod) {
+func defaultHugePages(pod *v1.Pod) { //nolint:podwrite // the decoder made it, and no one else has it yet
 	own := pod.Spec.Resources
 	for name, limit := range resourcehelper.AggregateContainerLimits(pod, resourcehelper.PodResourcesOptions{}) {
 		_, requested := own.Requests[name]
@@ -185,7 +185,7 @@ func defaultHugePages(pod *v1.Pod) {
 // defaultRequests sets the requests of a pod that has limits: the requests of the containers, otherwise the limits.
 //
 // kubelet: pkg/apis/core/v1/defaults.go defaultPodRequests.
-func defaultRequests(pod *v1.Pod) {
+func defaultRequests(pod *v1.Pod) { //nolint:podwrite // as above
 	own := pod.Spec.Resources
 	if len(own.Limits) == 0 {
 		return

@@ -58,7 +58,8 @@ func (m *model) takeUpdate(u *v1alpha1.Update) {
 		m.rates.add(1)
 	}
 	for _, object := range u.Pods {
-		object.ManagedFields = nil // they are not shown, and can be half of a pod
+		// They are not shown, and can be half of a pod.
+		object.ManagedFields = nil //nolint:podwrite // the update was just decoded, and only this model has it
 		p := m.newPod(u, object)
 		only := m.takeOwners(p, u)
 		if m.pods[p.key] = p; u.Op == v1alpha1.OpRemove {

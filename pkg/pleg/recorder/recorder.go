@@ -126,7 +126,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	readers.Go(func() {
 		places := make(chan struct{}, recordReaders)
 		for {
-			places <- struct{}{}
+			places <- struct{}{} //nolint:ctxsend // each reader leaves its place when the context ends
 			uid, stopped := r.queue.Get()
 			if stopped {
 				return

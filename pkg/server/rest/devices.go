@@ -39,7 +39,9 @@ func (a *API) RouteDevices(mux respond.Router) {
 // deviceCollector collects the metric of an answer of lookup.Lookup.Devices.
 type deviceCollector struct{ answer *v1alpha1.Lookup }
 
-func (deviceCollector) Describe(descs chan<- *prometheus.Desc) { descs <- deviceInfo }
+func (deviceCollector) Describe(descs chan<- *prometheus.Desc) {
+	descs <- deviceInfo //nolint:ctxsend // the registry receives all
+}
 
 func (c deviceCollector) Collect(metrics chan<- prometheus.Metric) {
 	seen := make(map[[7]string]bool) // two claims of a container can have the same device
@@ -54,7 +56,7 @@ func (c deviceCollector) Collect(metrics chan<- prometheus.Metric) {
 				labels := [7]string{resource, device, p.Namespace, p.Name, p.UID, r.Container, topOf(p.Owners)}
 				if !seen[labels] {
 					seen[labels] = true
-					metrics <- prometheus.MustNewConstMetric(deviceInfo, prometheus.GaugeValue, 1, labels[:]...)
+					metrics <- prometheus.MustNewConstMetric(deviceInfo, prometheus.GaugeValue, 1, labels[:]...) //nolint:ctxsend // the registry receives all
 				}
 			}
 		}

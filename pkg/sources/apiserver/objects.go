@@ -221,7 +221,7 @@ func newStore(keepManagedFields bool, push func([]*v1.Pod)) *cache.UndeltaStore 
 
 // prepare removes managedFields: no node agent uses them, and they are the larger part of many pods. In a mirror pod
 // that podconfigd made, it notes that a kubelet writes the status.
-func prepare(pod *v1.Pod, keepManagedFields bool) {
+func prepare(pod *v1.Pod, keepManagedFields bool) { //nolint:podwrite // it was just decoded, and is not sent yet
 	if _, own := pod.Annotations[config.OwnMirrorAnnotationKey]; own && config.KubeletWroteStatus(pod) {
 		pod.Annotations[config.OwnMirrorAnnotationKey] = config.AdoptedMirror
 	}

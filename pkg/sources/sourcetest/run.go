@@ -80,7 +80,7 @@ func startWith(t *testing.T, place Place, restored sources.Restored) *running {
 	for _, pod := range restored.Pods {
 		r.sent, r.copies = append(r.sent, pod), append(r.copies, pod.DeepCopy())
 	}
-	go func() { r.ended <- r.source.Run(ctx, r.sets) }()
+	go func() { r.ended <- r.source.Run(ctx, r.sets) }() //nolint:ctxsend // it has room for the only value
 	t.Cleanup(func() { r.stopSource(t) })
 	return r
 }

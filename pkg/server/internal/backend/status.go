@@ -55,7 +55,7 @@ func newAnswers() *answers { return &answers{making: make(chan struct{}, 1)} }
 // get returns the answer with that key.
 func (a *answers) get(key string, encode func() ([]byte, error)) ([]byte, error) {
 	answer, err, _ := a.group.Do(key, func() (any, error) {
-		a.making <- struct{}{}
+		a.making <- struct{}{} //nolint:ctxsend // it waits for one encode, which waits for no one
 		defer func() { <-a.making }()
 		a.group.Forget(key) // requests from here on get the next one
 		return encode()
