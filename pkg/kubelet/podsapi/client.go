@@ -327,7 +327,7 @@ func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	if was {
 		c.since = time.Now()
 	}
-	c.dropped = (was || c.dropped) && isDrop(err)
+	c.dropped = (was || c.dropped) && errors.Is(err, errDropped)
 	c.connected = false
 	before := c.lastError
 	if c.lastError = ""; !absent {

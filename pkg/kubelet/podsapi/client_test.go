@@ -14,15 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	prometheustest "github.com/prometheus/client_golang/prometheus/testutil"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
 	"github.com/podconfigd/podconfigd/test/testutil"
@@ -330,30 +326,6 @@ func TestStaticsOfOneList(t *testing.T) {
 				t.Fatalf("%s, want %s", got, want)
 			}
 		}
-	}
-}
-
-// TestLostAfterADrop: a drop is usual, so it is not logged. That the kubelet is gone after a drop is logged.
-func TestLostAfterADrop(t *testing.T) {
-	var lines []string
-	ctx := klog.NewContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
-	drop := status.Error(codes.ResourceExhausted, "dropped")
-	c := New(Options{Path: "/s"})
-	c.setConnected(ctx)
-	lines = nil
-	c.lost(ctx, drop)
-	c.lost(ctx, drop)
-	c.setConnected(ctx)
-	c.lost(ctx, drop)
-	if len(lines) > 0 {
-		t.Errorf("drops are logged: %q", lines)
-	}
-	c.lost(ctx, errSilent)
-	if len(lines) != 1 || !strings.Contains(lines[0], errSilent.Error()) {
-		t.Errorf("logged: %q", lines)
-	}
-	if c.setConnected(ctx); len(lines) != 2 {
-		t.Errorf("logged: %q", lines)
 	}
 }
 

@@ -33,6 +33,9 @@ const (
 	maxRefused = 25
 )
 
+// errDropped means that the kubelet ended the watch because the client was 100 events behind.
+var errDropped = errors.New("dropped, because podconfigd was 100 events behind")
+
 var errSilent = fmt.Errorf("the kubelet does not answer within %v", callTimeout)
 
 // session is one watch with its requests.
@@ -43,6 +46,8 @@ type session struct {
 	stream  podsv1alpha1.Pods_WatchPodsClient
 	limiter *rate.Limiter
 	doubts  doubts
+	// opened means that the watch has sent something.
+	opened bool
 	// synced is when all pods were known; zero before.
 	synced time.Time
 }
@@ -91,9 +96,6 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// isDrop reports whether the kubelet ended the watch because the client was 100 events behind.
-func isDrop(err error) bool { return isRefused(err) }
-
 // isRefused reports whether the kubelet refused a request because its clients together sent too many. gRPC has the same code
 // for an answer that is larger than maxMessage.
 func isRefused(err error) bool {
@@ -114,9 +116,9 @@ func (s *session) open(ctx context.Context) (err error) {
 		return err
 	}
 	for {
-		event, err := s.stream.Recv()
+		event, err := s.next()
 		if err != nil {
-			return fmt.Errorf("watching the kubelet's pods: %w", err)
+			return err
 		}
 		switch event.GetType() {
 		case podsv1alpha1.EventType_ADDED:
@@ -136,15 +138,27 @@ func (s *session) open(ctx context.Context) (err error) {
 	}
 }
 
+// next returns the next event of the watch. Since 1.38, the kubelet limits the rate at which watches are opened, with the
+// status that a drop has. So this status is a drop only after an event.
+func (s *session) next() (*podsv1alpha1.WatchPodsEvent, error) {
+	event, err := s.stream.Recv()
+	switch {
+	case err == nil:
+		s.opened = true
+		return event, nil
+	case s.opened && isRefused(err):
+		s.metrics.drops.Inc()
+		err = fmt.Errorf("%w: %w", errDropped, err)
+	}
+	return nil, fmt.Errorf("watching the kubelet's pods: %w", err)
+}
+
 // receive takes the events after the initial ones.
 func (s *session) receive(ctx context.Context) error {
 	for {
-		event, err := s.stream.Recv()
+		event, err := s.next()
 		if err != nil {
-			if isDrop(err) {
-				s.metrics.drops.Inc()
-			}
-			return because(ctx, fmt.Errorf("watching the kubelet's pods: %w", err))
+			return because(ctx, err)
 		}
 		s.metrics.events.Inc()
 		switch event.GetType() {
