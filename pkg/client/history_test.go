@@ -46,7 +46,7 @@ func TestHistoryReadsAllPages(t *testing.T) {
 	server.Start()
 	defer server.Close()
 
-	history := client.New(socket).History(t.Context(), client.HistoryOptions{Since: "10m", Source: "file", Pod: "a/b", Pods: true})
+	history := client.New(socket).History(t.Context(), client.HistoryOptions{Since: "10m", Source: "file", Pod: "a/b", Pods: true, Instance: "i", After: 7})
 	for range 2 { // a sequence can be read again
 		var revisions []int64
 		var last error
@@ -65,9 +65,9 @@ func TestHistoryReadsAllPages(t *testing.T) {
 			t.Errorf("got %v", revisions)
 		}
 		if diff := cmp.Diff([]string{
-			"/v1alpha1/history?pod=a%2Fb&pods=true&since=10m&source=file",
-			"/v1alpha1/history?continue=a&pod=a%2Fb&pods=true&since=10m&source=file",
-			"/v1alpha1/history?continue=b&pod=a%2Fb&pods=true&since=10m&source=file",
+			"/v1alpha1/history?after=7&instance=i&pod=a%2Fb&pods=true&since=10m&source=file",
+			"/v1alpha1/history?after=7&continue=a&instance=i&pod=a%2Fb&pods=true&since=10m&source=file",
+			"/v1alpha1/history?after=7&continue=b&instance=i&pod=a%2Fb&pods=true&since=10m&source=file",
 		}, asked); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}

@@ -182,12 +182,15 @@ type HistoryOptions struct {
 	Owner string
 	// Pods requests the previous and the new version of the pod.
 	Pods bool
+	// Instance and After are a position of the stream or of a record, to get only the later changes.
+	Instance string
+	After    int64
 }
 
 // History returns the changes that the daemon has on disk, the oldest first unless opts has Newest. It
 // requests one page after the other. An error ends the sequence. It is a [RefusedError] with code 404 if
 // the daemon has no state directory, and with code 410 if the daemon deleted changes after
-// the last page.
+// the position or the last page.
 func (c *Client) History(ctx context.Context, opts HistoryOptions) iter.Seq2[*v1alpha1.HistoryRecord, error] {
 	first := make(url.Values)
 	set(first, "since", opts.Since)
@@ -196,6 +199,8 @@ func (c *Client) History(ctx context.Context, opts HistoryOptions) iter.Seq2[*v1
 	set(first, "pod", opts.Pod)
 	set(first, "owner", opts.Owner)
 	set(first, "pods", opts.Pods)
+	set(first, "instance", opts.Instance)
+	set(first, "after", opts.After)
 	if opts.Newest {
 		set(first, "newest", true)
 		set(first, "limit", 10000) // the maximum: the daemon reads at least one file for each page

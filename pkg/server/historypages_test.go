@@ -124,6 +124,32 @@ func TestPagesOfTheNewest(t *testing.T) {
 	}
 }
 
+// After a position come only later changes, also if none before them is selected.
+func TestHistoryAfterAPosition(t *testing.T) {
+	l := newLog(t, store.Options{})
+	for i := range 4 {
+		l.change(config.ADD, fmt.Sprint("file:", i), fmt.Sprint("p", i), "i")
+	}
+	d := l.serve()
+	at := d.page(t, "limit=2").Records[1]
+	query := fmt.Sprintf("instance=%s&after=%d&limit=1", at.Instance, at.Revision)
+	page := d.page(t, query)
+	if names := page.Records[0].Name + d.page(t, query+"&continue="+page.Continue).Records[0].Name; names != "p2p3" {
+		t.Errorf("got %s", names)
+	}
+	if page := d.page(t, query+"&source=file:3"); page.Records[0].Name != "p3" {
+		t.Errorf("got %s", short(page.Records))
+	}
+	api := podconfigd.NewPodConfigClient(d.grpc(t, d.socket))
+	answer, err := api.History(t.Context(), &podconfigd.HistoryRequest{Instance: at.Instance, After: at.Revision})
+	if err != nil || len(answer.GetRecords()) != 2 || answer.GetRecords()[0].GetName() != "p2" {
+		t.Errorf("gRPC: %v, %v", answer, err)
+	}
+	if _, err := api.History(t.Context(), &podconfigd.HistoryRequest{Instance: at.Instance, After: -1}); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "after: ") {
+		t.Errorf("gRPC: %v", err)
+	}
+}
+
 // A page ends after about 1 MiB, but has at least one record.
 func TestPagesOfLargeRecords(t *testing.T) {
 	l := newLog(t, store.Options{})
@@ -181,6 +207,11 @@ func TestHistoryIsCompactedBetweenPages(t *testing.T) {
 	_, err = api.History(t.Context(), &podconfigd.HistoryRequest{ContinueToken: page.GetContinueToken()})
 	if status.Code(err) != codes.OutOfRange || !strings.Contains(err.Error(), "were deleted") {
 		t.Errorf("gRPC: %v", err)
+	}
+	// A position is as good as a token.
+	at := begin.Records[2]
+	if code, body := d.get(t, fmt.Sprintf("/v1alpha1/history?instance=%s&after=%d", at.Instance, at.Revision)); code != http.StatusGone {
+		t.Errorf("%d %s", code, body)
 	}
 	if first := d.page(t, "limit=1"); first.Records[0].Revision == begin.Records[0].Revision {
 		t.Errorf("the history from the start: %s", short(first.Records))

@@ -42,7 +42,7 @@ func TestNumbersOfUpdates(t *testing.T) {
 
 // numericFields are all numeric and enum fields of requests.
 var numericFields = []string{
-	"WatchRequest.mode", "WatchRequest.since", "WatchRequest.ops", "HistoryRequest.limit", "Timestamp.seconds", "Timestamp.nanos",
+	"WatchRequest.mode", "WatchRequest.since", "WatchRequest.ops", "HistoryRequest.limit", "HistoryRequest.after", "Timestamp.seconds", "Timestamp.nanos",
 	"LookupRequest.pid", "LookupRequest.start_time", "LookupRequest.cgroup_id",
 	"LookupRequest.netns", "LookupRequest.mntns", "LookupRequest.pidns", "LookupRequest.cgroupns", "Duration.seconds", "Duration.nanos",
 	"LookupStreamRequest.id", // any number

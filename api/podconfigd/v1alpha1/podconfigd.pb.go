@@ -2979,7 +2979,11 @@ type HistoryRequest struct {
 	Newest bool `protobuf:"varint,8,opt,name=newest,proto3" json:"newest,omitempty"`
 	// owner selects the changes of pods with this owner, as in deployment/checkout. What is above
 	// the controller of a pod is what the daemon knows now. It requires --owners of the daemon.
-	Owner         string `protobuf:"bytes,9,opt,name=owner,proto3" json:"owner,omitempty"`
+	Owner string `protobuf:"bytes,9,opt,name=owner,proto3" json:"owner,omitempty"`
+	// instance and after are a position of the stream or of a record. Only later changes are selected. If some of them were
+	// deleted, the call ends with OUT_OF_RANGE. A continue_token has its own position.
+	Instance      string `protobuf:"bytes,10,opt,name=instance,proto3" json:"instance,omitempty"`
+	After         int64  `protobuf:"varint,11,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3075,6 +3079,20 @@ func (x *HistoryRequest) GetOwner() string {
 		return x.Owner
 	}
 	return ""
+}
+
+func (x *HistoryRequest) GetInstance() string {
+	if x != nil {
+		return x.Instance
+	}
+	return ""
+}
+
+func (x *HistoryRequest) GetAfter() int64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
 }
 
 // HistoryResponse is a page of changes.
@@ -5731,7 +5749,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12A\n" +
 	"\n" +
 	"containers\x18\x03 \x03(\v2!.podconfigd.v1alpha1.PodContainerR\n" +
-	"containers\"\x9d\x02\n" +
+	"containers\"\xcf\x02\n" +
 	"\x0eHistoryRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06source\x18\x02 \x01(\tR\x06source\x12\x10\n" +
@@ -5741,7 +5759,10 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x0econtinue_token\x18\x06 \x01(\tR\rcontinueToken\x120\n" +
 	"\x05until\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x16\n" +
 	"\x06newest\x18\b \x01(\bR\x06newest\x12\x14\n" +
-	"\x05owner\x18\t \x01(\tR\x05owner\"v\n" +
+	"\x05owner\x18\t \x01(\tR\x05owner\x12\x1a\n" +
+	"\binstance\x18\n" +
+	" \x01(\tR\binstance\x12\x14\n" +
+	"\x05after\x18\v \x01(\x03R\x05after\"v\n" +
 	"\x0fHistoryResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".podconfigd.v1alpha1.HistoryRecordR\arecords\x12%\n" +
 	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\xab\x03\n" +

@@ -109,7 +109,7 @@ func (a *API) history(w http.ResponseWriter, r *http.Request, scope *view.Scope)
 	})
 	switch {
 	case errors.Is(err, history.ErrCompacted):
-		respond.Error(w, http.StatusGone, fmt.Sprintf("parameter \"continue\": %v", backend.ErrHistoryCompacted))
+		respond.Error(w, http.StatusGone, backend.ErrHistoryCompacted.Error())
 		return
 	case err != nil:
 		respond.Error(w, http.StatusServiceUnavailable, err.Error())

@@ -36,7 +36,7 @@ func (a *podConfigAPI) History(ctx context.Context, request *v1alpha1.HistoryReq
 	page, next, err := backend.HistoryPage(ctx, a.services.Backend, scope, query, historyRecord)
 	switch {
 	case errors.Is(err, history.ErrCompacted):
-		return nil, status.Errorf(codes.OutOfRange, "continue_token: %v", backend.ErrHistoryCompacted)
+		return nil, status.Error(codes.OutOfRange, backend.ErrHistoryCompacted.Error())
 	case err != nil:
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}

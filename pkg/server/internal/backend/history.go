@@ -24,8 +24,8 @@ const (
 // ErrNoHistory is the answer of a daemon without a state directory.
 var ErrNoHistory = errors.New("there is no history: start podconfigd with --state-dir")
 
-// ErrHistoryCompacted is the answer to a token whose next page is gone.
-var ErrHistoryCompacted = errors.New("the changes after the previous page were deleted, because they were too old or too large: request the history from the start")
+// ErrHistoryCompacted is the answer to a request for what was deleted.
+var ErrHistoryCompacted = errors.New("the changes after this position were deleted, because they were too old or too large: request the history from the start")
 
 // A client that does not see everything gets hiddenGap instead of the reason of a gap, and
 // errHiddenHistory instead of an error.

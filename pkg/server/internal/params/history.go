@@ -76,7 +76,7 @@ func (q *HistoryQuery) resume(token string) error {
 
 // ParseHistory parses the query of /v1alpha1/history.
 func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
-	q, err := parseQuery(raw, "since", "source", "pod", "pods", "limit", "continue", "until", "newest", "owner")
+	q, err := parseQuery(raw, "since", "source", "pod", "pods", "limit", "continue", "until", "newest", "owner", "instance", "after")
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +88,13 @@ func ParseHistory(raw string, now time.Time) (*HistoryQuery, error) {
 	q.Add("until", err)
 	h.Opts.Newest = q.bool("newest", false)
 	h.Opts.Pods = q.bool("pods", false)
+	after := uint64(0)
+	if v["after"] != "" {
+		if after, err = strconv.ParseUint(v["after"], 10, 63); err != nil {
+			q.Add("after", notRevision(strconv.Quote(v["after"])))
+		}
+	}
+	h.setAfter(&q.Faults, v["instance"], int64(after))
 	limit := int64(0)
 	if v["limit"] != "" {
 		if limit, err = strconv.ParseInt(v["limit"], 10, 64); err != nil {
@@ -120,9 +127,24 @@ func History(request *v1alpha1.HistoryRequest) (*HistoryQuery, error) {
 	h.Opts.Newest = request.GetNewest()
 	h.selection = fmt.Sprint(since, " ", request.GetSource(), " ", request.GetPod(), " ", request.GetPods(), " ", until, " ", h.Opts.Newest)
 	h.Opts.Pods = request.GetPods()
+	if request.GetAfter() < 0 {
+		f.Add("after", notRevision(request.GetAfter()))
+	}
+	h.setAfter(&f, request.GetInstance(), request.GetAfter())
 	h.setLimit(&f, request.GetLimit(), request.GetLimit())
 	h.complete(&f, request.GetSource(), request.GetPod(), request.GetOwner(), request.GetContinueToken())
 	return h, f.Err()
+}
+
+// setAfter sets the position after which the first page begins. A token has that of its page.
+func (q *HistoryQuery) setAfter(f *Faults, instance string, after int64) {
+	switch {
+	case (instance == "") != (after == 0):
+		f.Add("after", errors.New("requires instance, which requires after"))
+	case after != 0 && q.Opts.Newest:
+		f.Add("after", errors.New("not possible with newest"))
+	}
+	q.Opts.After = history.Position{Instance: instance, Revision: after}
 }
 
 // setLimit sets the number of records of a page; 0 for the default.
