@@ -296,11 +296,12 @@ func TestAResetThatCanNotBeFilledIsAGap(t *testing.T) {
 		labels  string
 		want    []string
 	}{
-		"no history":           {want: []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"}},
-		"of another instance":  {history: []*v1alpha1.HistoryRecord{{Instance: "j", Revision: 1}}, want: []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"}},
-		"a selection":          {history: []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "a"), record(5, v1alpha1.OpAdd, "c")}, labels: "app=web", want: []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"}},
-		"it begins later":      {history: []*v1alpha1.HistoryRecord{record(6, v1alpha1.OpAdd, "c")}, want: []string{"gap 4 changes after revision 4 can be missing: the history of the daemon begins later", "pod.add c 6"}},
-		"it has nothing newer": {history: []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "c")}, want: []string{"pod.add b 9"}},
+		"no history":                       {want: []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"}},
+		"of another instance":              {history: []*v1alpha1.HistoryRecord{{Instance: "j", Revision: 1}}, want: []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"}},
+		"a selection":                      {history: []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "a"), record(5, v1alpha1.OpAdd, "c")}, labels: "app=web", want: []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"}},
+		"it begins later":                  {history: []*v1alpha1.HistoryRecord{record(6, v1alpha1.OpAdd, "c")}, want: []string{"gap 4 changes after revision 4 can be missing: the history of the daemon begins later", "pod.add c 6"}},
+		"a source without a change before": {history: []*v1alpha1.HistoryRecord{{Instance: "i", Revision: 4}, record(6, v1alpha1.OpAdd, "c")}, want: []string{"pod.add c 6"}},
+		"it has nothing newer":             {history: []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "c")}, want: []string{"pod.add b 9"}},
 		"it ends with a gap": {
 			history: []*v1alpha1.HistoryRecord{record(4, v1alpha1.OpAdd, "c"), {Instance: "i", Revision: 4, Gap: "a disk was full"}},
 			want:    []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"},

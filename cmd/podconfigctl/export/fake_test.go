@@ -68,7 +68,8 @@ func serveCollector(t *testing.T, with credentials.TransportCredentials, a answe
 }
 
 // daemon is an HTTP server with the paths of the daemon. Each request for the stream gets the next of the streams, and the last stays
-// open. If the first record of the history is nil, the first request for it fails.
+// open. The history begins at its first record. Those without an operation are not selected. If the first is nil, the first request
+// for the history fails.
 type daemon struct {
 	mu      sync.Mutex // guards streams
 	streams [][]*v1alpha1.Update
@@ -84,7 +85,7 @@ func serveDaemon(t *testing.T, history []*v1alpha1.HistoryRecord, streams ...[]*
 	mux := http.NewServeMux()
 	answer := func(w io.Writer, v any) { fmt.Fprintln(w, asJSON(v)) }
 	mux.HandleFunc("/v1alpha1/status", func(w http.ResponseWriter, _ *http.Request) { answer(w, v1alpha1.Status{NodeName: "node1"}) })
-	mux.HandleFunc("/v1alpha1/history", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/v1alpha1/history", func(w http.ResponseWriter, r *http.Request) {
 		if history == nil {
 			http.Error(w, "no state directory", http.StatusNotFound)
 			return
@@ -92,11 +93,21 @@ func serveDaemon(t *testing.T, history []*v1alpha1.HistoryRecord, streams ...[]*
 		if history[0] == nil && failed.CompareAndSwap(false, true) {
 			panic(http.ErrAbortHandler)
 		}
-		page := v1alpha1.History{}
+		page, kept := v1alpha1.History{}, false
+		after, instance := r.URL.Query().Get("after"), r.URL.Query().Get("instance")
 		for _, r := range history {
-			if r != nil {
+			if r == nil {
+				continue
+			}
+			earlier := after != "" && fmt.Sprint(r.Revision) <= after
+			kept = kept || earlier && r.Instance == instance
+			if (!earlier || r.Gap != "") && (r.Op != "" || r.Gap != "") {
 				page.Records = append(page.Records, *r)
 			}
+		}
+		if after != "" && !kept {
+			http.Error(w, "deleted", http.StatusGone)
+			return
 		}
 		answer(w, page)
 	})

@@ -35,46 +35,60 @@ func (e *exporter) fill(ctx context.Context, from position, instance string, emi
 	if from.Revision == 0 || !inHistory(&stream) {
 		return from, unknown
 	}
-	convert, oldest, after := newConverter(e, from), true, unknown
-	if instance == from.Instance { // otherwise, changes were not stored
-		after = none
+	to, after, err := e.changes(ctx, from, instance, &stream, "", emit)
+	if to == from && isRefused(err, http.StatusGone) {
+		to, after, err = e.changes(ctx, from, instance, &stream, "the history of the daemon begins later", emit)
 	}
-	for r, err := range e.client.History(ctx, client.HistoryOptions{Source: stream.Source, Owner: stream.Owner, Pods: true}) {
-		if err != nil {
-			return convert.at, e.unread(ctx, err)
-		}
-		missing := r.Gap
+	switch {
+	case isRefused(err, http.StatusNotFound, http.StatusForbidden): // there is no state directory, or the client may not read it
+		return to, unknown
+	case err != nil:
+		e.note(fmt.Errorf("reading the history of the daemon: %w", err))
+		_ = await.For(ctx, retryDaemon)
+		return to, exported
+	}
+	return to, after
+}
+
+// changes is fill with the whole history if a reason is given why changes before it are missing.
+func (e *exporter) changes(ctx context.Context, from position, instance string, stream *client.Options, before string, emit func(item) bool) (position, outcome, error) {
+	opts := client.HistoryOptions{Source: stream.Source, Owner: stream.Owner, Pods: true}
+	if before == "" {
+		opts.Instance, opts.After = from.Instance, from.Revision
+	}
+	convert := newConverter(e, from)
+	after := none
+	if instance != from.Instance || before != "" { // otherwise, changes were not stored
+		after = unknown
+	}
+	for r, err := range e.client.History(ctx, opts) {
 		switch {
-		case oldest && r.Instance != from.Instance:
-			return from, unknown
-		case oldest && r.Revision > from.Revision && missing == "":
-			missing = "the history of the daemon begins later"
-		}
-		oldest = false
-		if r.Revision <= convert.at.Revision {
-			if missing != "" && r.Revision == convert.at.Revision { // at the end of the history
+		case err != nil:
+			return convert.at, unknown, err
+		case before != "" && r.Instance != from.Instance:
+			return from, unknown, nil
+		case r.Revision <= convert.at.Revision:
+			if r.Gap != "" && r.Revision == convert.at.Revision { // at the end of the history
 				after = unknown
 			}
 			continue
 		}
 		var items []item
-		if missing != "" {
+		if missing := cmp.Or(r.Gap, before); missing != "" {
 			e.gaps.Inc()
 			items = []item{{record: gap(convert.at, fmt.Sprintf("changes after revision %d can be missing: %s", convert.at.Revision, missing))}}
 		}
-		for _, i := range append(items, convert.items(e.update(r, &stream))...) {
+		before = ""
+		for _, i := range append(items, convert.items(e.update(r, stream))...) {
 			if !emit(i) {
-				return convert.at, exported
+				return convert.at, exported, nil
 			}
 		}
 	}
-	switch {
-	case convert.at != from:
-		return convert.at, exported
-	case oldest: // there is nothing at all
-		return from, unknown
+	if convert.at != from {
+		after = exported
 	}
-	return from, after
+	return convert.at, after, nil
 }
 
 // inHistory reports whether the history can select what the stream selects: it has no labels and no fields.
@@ -82,14 +96,10 @@ func inHistory(stream *client.Options) bool {
 	return stream.LabelSelector == "" && stream.FieldSelector == "" && len(stream.Fields) == 0
 }
 
-// unread returns the outcome if the history can't be read.
-func (e *exporter) unread(ctx context.Context, err error) outcome {
-	if refused, ok := errors.AsType[*client.RefusedError](err); ok && (refused.Code == http.StatusNotFound || refused.Code == http.StatusForbidden) {
-		return unknown // there is no state directory, or the client may not read it
-	}
-	e.note(fmt.Errorf("reading the history of the daemon: %w", err))
-	_ = await.For(ctx, retryDaemon)
-	return exported
+// isRefused reports whether the daemon has answered with one of the codes.
+func isRefused(err error, codes ...int) bool {
+	refused, ok := errors.AsType[*client.RefusedError](err)
+	return ok && slices.Contains(codes, refused.Code)
 }
 
 // update returns the update of a record of the history. It has no pods if they are not selected.
