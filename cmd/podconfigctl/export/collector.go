@@ -35,7 +35,11 @@ import (
 	"github.com/podconfigd/podconfigd/internal/version"
 )
 
-const exportMethod = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+const (
+	exportMethod = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+	// maxReason is the maximum length of what a record quotes of an answer of the Collector, in bytes.
+	maxReason = 1 << 10
+)
 
 // exportTimeout is the time in which the Collector must acknowledge a batch. retries are the waits before a batch is repeated.
 var (
@@ -203,14 +207,14 @@ func (e *exporter) request(ctx context.Context, records []*logs.LogRecord) (reje
 	for pause := retries; ; {
 		partial, err := e.collector.export(ctx, e.node, records)
 		if err == nil {
-			return partial.GetRejectedLogRecords(), partial.GetErrorMessage(), nil
+			return min(max(partial.GetRejectedLogRecords(), 0), int64(len(records))), short(partial.GetErrorMessage()), nil
 		}
 		if ctx.Err() != nil {
 			return 0, "", ctx.Err()
 		}
 		again, delay := mayPass(err)
 		if !again {
-			return int64(len(records)), status.Convert(err).Message(), errRefused
+			return int64(len(records)), short(status.Convert(err).Message()), errRefused
 		}
 		e.failures.Inc()
 		e.note(fmt.Errorf("sending to %s: %w", e.address, err))
@@ -221,33 +225,41 @@ func (e *exporter) request(ctx context.Context, records []*logs.LogRecord) (reje
 }
 
 // send sends records in their order, for as long as it takes. It returns an error only if the context is done. In the place of a
-// record that the Collector refuses for good is a gap: halves of the batch are sent until it is found.
+// record that the Collector refuses for good is a gap: halves of the batch are sent until it is found. If the Collector refuses the
+// gap too, the cause is not in the record: it is sent again.
 func (e *exporter) send(ctx context.Context, records []*logs.LogRecord) error {
-	if len(records) == 0 {
-		return nil
-	}
-	rejected, why, err := e.request(ctx, records)
-	half := len(records) / 2
-	switch {
-	case err != nil && !errors.Is(err, errRefused):
-		return err
-	case err != nil && half > 0:
-		if err := e.send(ctx, records[:half]); err != nil {
+	for pause := retries; len(records) > 0; {
+		rejected, why, err := e.request(ctx, records)
+		half := len(records) / 2
+		switch {
+		case err != nil && !errors.Is(err, errRefused):
+			return err
+		case err != nil && half > 0:
+			if err := e.send(ctx, records[:half]); err != nil {
+				return err
+			}
+			records = records[half:]
+			continue
+		case rejected == 0:
+			e.records.Add(float64(len(records)))
+			return nil
+		}
+		e.note(fmt.Errorf("sending to %s: it rejected %d of %d records: %s", e.address, rejected, len(records), why))
+		_, _, noGap := e.request(ctx, []*logs.LogRecord{rejection(records, rejected, why)})
+		switch {
+		case noGap != nil && !errors.Is(noGap, errRefused):
+			return noGap
+		case noGap == nil || err == nil: // of a partial success, nothing may be repeated: that it is counted has to do
+			e.records.Add(float64(int64(len(records)) - rejected))
+			e.rejected.Add(float64(rejected))
+			return nil
+		}
+		e.failures.Inc()
+		if err := await.For(ctx, pause.Step()); err != nil {
 			return err
 		}
-		return e.send(ctx, records[half:])
 	}
-	e.records.Add(float64(int64(len(records)) - rejected))
-	if rejected == 0 {
-		return nil
-	}
-	e.rejected.Add(float64(rejected))
-	e.note(fmt.Errorf("sending to %s: it rejected %d of %d records: %s", e.address, rejected, len(records), why))
-	_, _, err = e.request(ctx, []*logs.LogRecord{rejection(records, rejected, why)})
-	if errors.Is(err, errRefused) {
-		return nil // that it is counted has to do
-	}
-	return err
+	return nil
 }
 
 // rejection is the gap of records that the Collector rejected. It does not say which of them. The attributes are those of the last.
@@ -256,6 +268,9 @@ func rejection(records []*logs.LogRecord, rejected int64, why string) *logs.LogR
 	r.Attributes = records[len(records)-1].Attributes
 	return r
 }
+
+// short cuts what the Collector says, so that a gap that quotes it is small.
+func short(why string) string { return why[:min(len(why), maxReason)] }
 
 // noter returns a function that prints an error, and not again before another one.
 func noter(notes io.Writer) func(error) {

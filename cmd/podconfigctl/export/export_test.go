@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	service "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
-	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -225,24 +224,13 @@ func TestARecordThatIsRefusedIsAGap(t *testing.T) {
 // A Collector can accept only some records, and does not say which. They are not sent again.
 func TestAPartialSuccessIsAGap(t *testing.T) {
 	got, partial := make(chan string, 100), &service.ExportLogsPartialSuccess{RejectedLogRecords: 2, ErrorMessage: "too old"}
-	address := serveCollector(t, insecure.NewCredentials(), func(_ context.Context, r *service.ExportLogsServiceRequest) (*service.ExportLogsPartialSuccess, error) {
+	e := newSender(t, func(_ context.Context, r *service.ExportLogsServiceRequest) (*service.ExportLogsPartialSuccess, error) {
 		for _, line := range lines(r) {
 			got <- line
 		}
 		return partial, nil
 	})
-	e := &exporter{Options: &Options{collectorFlags: collectorFlags{address: "http://" + address}}, note: func(error) {}, metrics: newMetrics(nil)}
-	to, err := e.dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer to.conn.Close()
-	e.collector = to
-	var records []*logs.LogRecord
-	for _, i := range newConverter(e, position{"i", 1}).items(update(2, v1alpha1.OpAdd, "a", "b", "c"))[:3] {
-		records = append(records, i.record)
-	}
-	if err := e.send(t.Context(), records); err != nil {
+	if err := e.send(t.Context(), e.added(2, "a", "b", "c")); err != nil {
 		t.Fatal(err)
 	}
 	want(t, got, "pod.add a 2", "pod.add b 2", "pod.add c 2", "gap c 2 the Collector rejected 2 of the 3 records up to this one: too old")
