@@ -23,7 +23,7 @@ for patch in "${patches[@]}"; do
 	if ! git apply --recount "$patch" 2>/dev/null; then
 		result='DOES NOT APPLY'
 	else
-		out=$(CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" go test -tags=grpcnotrace -vet=off -count=1 -timeout 10m -run "^($(field Test))\$" "$(field Package)" 2>&1)
+		out=$(CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" go test -tags=grpcnotrace -vet=off -count=1 -timeout 3m -run "^($(field Test))\$" "$(field Package)" 2>&1)
 		# A test that does not compile finds nothing. One that hangs until the limit does.
 		if grep -qE '^ *--- FAIL: |^panic: ' <<<"$out"; then
 			result=found
