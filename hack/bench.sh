@@ -12,13 +12,15 @@ set -euo pipefail
 outdir=$1
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-root=$PWD
 
 mkdir -p "$outdir"
 out=$outdir/$(date +%Y%m%d-%H%M%S)-$(git describe --always --dirty 2>/dev/null || echo unknown).txt
 : >"$out"
 for module in "$@"; do
-	found=$(cd "$module" && "$root/hack/packages-with.sh" Benchmark)
+	# This reads the files, because `go test -list` links the test of every package first.
+	found=$(cd "$module" && go list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r path dir; do
+		if grep -qs '^func Benchmark' "$dir"/*_test.go; then echo "$path"; fi
+	done)
 	if [[ -z $found ]]; then
 		continue
 	fi
