@@ -10,7 +10,7 @@
 // guesses nothing.
 //
 // If ToJSON converts a text, the result has the bytes that sigs.k8s.io/yaml.YAMLToJSONStrict returns:
-// members are sorted, and `<`, `>` and `&` are escaped. FuzzToJSON compares the two.
+// members are sorted, and `<`, `>` and `&` are escaped. A fuzz target compares the two.
 package plainyaml
 
 import (
