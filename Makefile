@@ -192,8 +192,14 @@ all-nested: components
 	done
 
 .PHONY: nightly
-nightly: test-deps ## Run the long forms: soak, conformance, an hour of fuzzing, RUNS runs of the short tests on a busy machine, and mutants
-	@hack/test-parts.sh '$(LOGS)/nightly' flakes=flakes mutants=mutants soak=soak conformance=conformance fuzz='fuzz FUZZTIME=$(FUZZ_HOUR)s'
+nightly: test-deps ## Run the long forms: soak, conformance, an hour of fuzzing, RUNS runs of the short tests on a busy machine, mutants, and linux/arm64
+	@hack/test-parts.sh '$(LOGS)/nightly' flakes=flakes mutants=mutants soak=soak conformance=conformance fuzz='fuzz FUZZTIME=$(FUZZ_HOUR)s' arm64=test-arm64
+
+# Others take too long under emulation: those of pkg/journal/store more than seven minutes on a busy machine.
+.PHONY: test-arm64
+test-arm64: ## Run the short tests of the core for linux/arm64, under qemu
+	@hack/test-deps.sh qemu-aarch64-static=qemu-user-static
+	GOARCH=arm64 $(go_plain) -short -v -exec qemu-aarch64-static ./internal/... ./pkg/config ./pkg/journal
 
 .PHONY: flakes
 flakes: components ## Run the short tests RUNS times with one processor each and three busy loops beside, and list the tests that failed

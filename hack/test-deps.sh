@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages of the commands that the tests need, if a command is missing.
-# Usage: hack/test-deps.sh
+# Usage: hack/test-deps.sh [COMMAND=PACKAGE...]   what is needed besides
 set -euo pipefail
 
 # command=package. vim and rsync replace files in different ways. curl is an independent
@@ -26,6 +26,7 @@ deps=(
 	cc=gcc
 	tmux=tmux
 	openssl=openssl
+	"$@"
 )
 
 packages=()
