@@ -20,8 +20,8 @@ import (
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -56,7 +56,7 @@ type collectorFlags struct{ address, caFile, certFile, keyFile, headersFile, tok
 func (c *collectorFlags) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.address, "otlp", "", "Address of the Collector's receiver for OTLP/gRPC: https://HOST:PORT, or http://HOST:PORT without TLS. Required.")
-	f.StringVar(&c.caFile, "otlp-ca-file", "", "Path to a file with the CA certificates that verify the Collector. If empty, uses those of the system.")
+	f.StringVar(&c.caFile, "otlp-ca-file", "", "Path to a file with the CA certificates that verify the Collector. Read for each connection. If empty, uses those of the system.")
 	f.StringVar(&c.certFile, "otlp-cert-file", "", "Path to a client certificate file for the Collector. Read for each connection. Requires --otlp-key-file.")
 	f.StringVar(&c.keyFile, "otlp-key-file", "", "Path to the key file of --otlp-cert-file.")
 	f.StringVar(&c.headersFile, "otlp-headers-file", "", "Path to a file with headers for the Collector, one NAME: VALUE a line. Read again for each request.")
@@ -82,7 +82,8 @@ func (c *collectorFlags) check() error {
 	return nil
 }
 
-// collector is a connection to a Collector.
+// collector is a connection to a Collector. A new one takes its place if requests fail without an answer: something between them
+// may have lost it, or the Collector may have a new CA.
 type collector struct {
 	*collectorFlags
 	conn *grpc.ClientConn
@@ -90,27 +91,37 @@ type collector struct {
 
 // dial reads all files once. It does not connect.
 func (c *collectorFlags) dial() (*collector, error) {
+	to := &collector{collectorFlags: c}
+	if _, err := to.headers(); err != nil {
+		return nil, err
+	}
+	err := to.reconnect()
+	return to, err
+}
+
+// reconnect replaces the connection. It reads the CA certificates. The next request connects.
+func (c *collector) reconnect() error {
 	u, err := url.Parse(c.address)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	with := insecure.NewCredentials()
 	if u.Scheme == "https" {
 		config, err := c.tls()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		with = credentials.NewTLS(config)
 	}
-	to := &collector{collectorFlags: c}
-	if _, err := to.headers(); err != nil {
-		return nil, err
+	conn, err := grpc.NewClient("dns:///"+u.Host, grpc.WithTransportCredentials(with), grpc.WithUserAgent("podconfigctl/"+version.Get().Version))
+	if err != nil {
+		return err
 	}
-	slower := backoff.DefaultConfig
-	slower.MaxDelay = retries.Cap
-	to.conn, err = grpc.NewClient("dns:///"+u.Host, grpc.WithTransportCredentials(with), grpc.WithUserAgent("podconfigctl/"+version.Get().Version),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: slower, MinConnectTimeout: exportTimeout}))
-	return to, err
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	c.conn = conn
+	return nil
 }
 
 func (c *collectorFlags) tls() (*tls.Config, error) {
@@ -171,13 +182,18 @@ func (c *collector) export(ctx context.Context, node string, records []*logs.Log
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
-	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(ctx, headers), exportTimeout)
+	within, cancel := context.WithTimeout(metadata.NewOutgoingContext(ctx, headers), exportTimeout)
 	defer cancel()
 	var response service.ExportLogsServiceResponse
-	err = c.conn.Invoke(ctx, exportMethod, &service.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
+	err = c.conn.Invoke(within, exportMethod, &service.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
 		Resource:  &resource.Resource{Attributes: []*common.KeyValue{text("service.name", "podconfigd"), text("k8s.node.name", node)}},
 		ScopeLogs: []*logs.ScopeLogs{{Scope: &common.InstrumentationScope{Name: "podconfigctl", Version: version.Get().Version}, LogRecords: records}},
 	}}}, &response)
+	if err != nil && (within.Err() != nil || c.conn.GetState() != connectivity.Ready) {
+		if err := c.reconnect(); err != nil {
+			return nil, status.Error(codes.Unavailable, err.Error())
+		}
+	}
 	return response.PartialSuccess, err
 }
 

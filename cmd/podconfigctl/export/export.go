@@ -116,7 +116,7 @@ func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStrea
 	if err != nil {
 		return err
 	}
-	defer to.conn.Close()
+	defer func() { _ = to.conn.Close() }() // of the last one
 	reg := prometheus.NewRegistry()
 	e := &exporter{Options: o, client: c, collector: to, diff: poddiff.NewStream(), note: noter(streams.ErrOut), metrics: newMetrics(reg)}
 	if o.metrics != "" {
