@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -288,10 +289,13 @@ func rejection(records []*logs.LogRecord, rejected int64, why string) *logs.LogR
 // short cuts what the Collector says, so that a gap that quotes it is small.
 func short(why string) string { return why[:min(len(why), maxReason)] }
 
-// noter returns a function that prints an error, and not again before another one.
+// noter returns a function that prints an error, and not again before another one. Goroutines can call it at once.
 func noter(notes io.Writer) func(error) {
+	var mu sync.Mutex
 	var last string
 	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
 		if err.Error() != last {
 			last = err.Error()
 			fmt.Fprintf(notes, "podconfigctl: %v; trying again\n", err)

@@ -2,7 +2,9 @@ package export
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -90,5 +92,19 @@ func TestALongReasonIsCut(t *testing.T) {
 		if err := e.send(t.Context(), e.added(2, "a")); err != nil || longest < maxReason || longest > 2*maxReason {
 			t.Errorf("got %v and a gap of %d bytes", err, longest)
 		}
+	}
+}
+
+// The reading and the sending goroutine can fail at once.
+func TestNotesOfTwoGoroutines(t *testing.T) {
+	var notes strings.Builder
+	note := noter(&notes)
+	var both sync.WaitGroup
+	for _, text := range []string{"the daemon", "the Collector"} {
+		both.Go(func() { note(errors.New(text)) })
+	}
+	both.Wait()
+	if lines := strings.Count(notes.String(), "\n"); lines != 2 {
+		t.Errorf("%d lines:\n%s", lines, notes.String())
 	}
 }
