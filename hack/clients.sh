@@ -23,10 +23,11 @@ declare -A program=(
 	[spire-agent]='github.com/spiffe/spire@v1.13.0 h1:xqpaVDwgmyRKw5yDs8xVRi5wM6nChXjLXxjDcSpA/rw= - ./cmd/spire-agent'
 	[spire-server]='github.com/spiffe/spire@v1.13.0 h1:xqpaVDwgmyRKw5yDs8xVRi5wM6nChXjLXxjDcSpA/rw= - ./cmd/spire-server'
 	[telegraf]='github.com/influxdata/telegraf@v1.37.2 h1:mYr0I/suEw9+UM4KrCFuYuzJuq/e99cINniIwqO6ykw= custom,inputs.prometheus,outputs.file,serializers.influx ./cmd/telegraf'
+	[victoria-logs]='github.com/VictoriaMetrics/VictoriaLogs@v1.52.1 h1:B83xu4usTNPrpsFZFH/Dei3nWIsQizIeSRghFxj4ZJo= - ./app/victoria-logs'
 )
 
 if [[ $# -eq 0 ]]; then
-	set -- grpcurl python node prometheus otelcol telegraf kube-state-metrics kepler spire-agent spire-server
+	set -- grpcurl python node prometheus otelcol telegraf kube-state-metrics kepler spire-agent spire-server victoria-logs
 fi
 
 say() { echo "==> $*" >&2; }
@@ -116,7 +117,7 @@ exec 9>"$cache/lock"
 flock 9
 for name in "$@"; do
 	case $name in
-	grpcurl | kube-state-metrics | prometheus | spire-agent | spire-server | telegraf) go_program "$name" ;;
+	grpcurl | kube-state-metrics | prometheus | spire-agent | spire-server | telegraf | victoria-logs) go_program "$name" ;;
 	otelcol) module otelcol ;;
 	kepler) cgo=1 module kepler ;; # its library for NVIDIA's devices is C
 	python | node) "$name" ;;

@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,87 +9,163 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/podconfigd/podconfigd/pkg/client"
 	"github.com/podconfigd/podconfigd/test/components"
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
-// podconfigctl export sends each change that the history of the daemon has to the Collector, in order, while all three are ended and
-// started again. Each that comes twice has the same instance, revision and UID. EXPORT_CHANGES and EXPORT_KILLS, of each program,
-// make it longer.
+// podconfigctl export sends each change that the histories of the daemons have to the Collector, in the order of each node, while all
+// are ended and started again, and the Collector is away for the last part. Each that comes twice has the same instance, revision and
+// UID. EXPORT_NODES, EXPORT_CHANGES of all nodes (and as many again while the Collector is away), and EXPORT_KILLS of each kind of
+// program make it longer.
 func TestExport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the Collector")
 	}
-	n := newNode(t, nil, true)
-	n.args = append(n.args, "--journal-max-updates=10") // what is older comes from the history
-	n.start(t)
-	collected, state := filepath.Join(n.dir, "records"), filepath.Join(n.dir, "position")
 	address := components.FreeAddress(t)
-	config := n.config(t, "otelcol-file.yaml", "127.0.0.1:4317", address, "/var/log/podconfigd.json", collected)
+	nodes := exportingNodes(t, number(t, "EXPORT_NODES", 2), address)
+	collected := filepath.Join(nodes[0].dir, "records")
+	config := nodes[0].config(t, "otelcol-file.yaml", "127.0.0.1:4317", address, "/var/log/podconfigd.json", collected)
 	collector := &restarted{path: installed(t, "otelcol"), args: []string{"--config", config}, signal: syscall.SIGTERM}
-	exporter := &restarted{path: ctl, args: []string{"export", "--socket", n.socket, "--otlp", "http://" + address, "--state-file", state}, signal: syscall.SIGKILL}
 	collector.start(t)
-	exporter.start(t)
-	var first struct {
-		Instance string
-		Revision int64
+	startExporters(t, nodes)
+	rounds := number(t, "EXPORT_CHANGES", 400) / len(nodes)
+	change(t, nodes, rounds, number(t, "EXPORT_KILLS", 5), collector)
+
+	for _, n := range nodes {
+		n.exporter.stop(t)
 	}
-	testutil.Eventually(t, func() error {
-		data, err := os.ReadFile(state)
-		return errors.Join(err, json.Unmarshal(data, &first))
-	})
-	changes, kills := number(t, "EXPORT_CHANGES", 500), number(t, "EXPORT_KILLS", 5)
-	every := max(changes/(3*kills), 1)
-	for i := range changes {
-		before := n.revision(t)
-		n.write(t, fmt.Sprintf("pod-%d", i%7))
-		if i%every == every-1 {
-			switch i / every % 3 {
-			case 0:
-				exporter.restart(t)
-			case 1:
-				n.kill(t)
-				n.start(t)
-			case 2:
-				collector.restart(t)
+	collector.stop(t)
+	change(t, nodes, 30, 0) // more than the ring has
+	for _, n := range nodes {
+		n.exporter.start(t)
+	}
+	away := time.Now()
+	change(t, nodes, rounds, 0)
+	t.Logf("the Collector was away for %v while the nodes changed", time.Since(away).Round(time.Second))
+	collector.start(t)
+
+	for _, n := range nodes {
+		n.awaitExported(t)
+	}
+	collector.stop(t) // it writes the file
+	all, total, doubles := recordsOfFile(t, collected), 0, 0
+	var used time.Duration
+	var memory int64
+	for _, n := range nodes {
+		got, again := n.only(all)
+		if err := n.difference(t, got); err != nil {
+			t.Error(err)
+		}
+		total, doubles = total+len(got), doubles+again
+		used += n.exporter.stop(t)
+		memory = max(memory, n.exporter.memory)
+	}
+	t.Logf("%d records and %d doubles; %v of the exporters' CPU time for each, and at most %d KiB of memory", total, doubles, used/time.Duration(total), memory)
+}
+
+// exportingNode is a node with podconfigctl export.
+type exportingNode struct {
+	*node
+	exporter *restarted
+	state    string
+	// first is the first position: that after the pods at the start.
+	first position
+}
+
+// position is that of the state file.
+type position struct {
+	Instance string
+	Revision int64
+}
+
+// exportingNodes starts daemons. Their exporters send to a Collector.
+func exportingNodes(t *testing.T, count int, collector string) (nodes []*exportingNode) {
+	t.Helper()
+	for i := range count {
+		n := &exportingNode{node: newNode(t, nil, true)}
+		// What is older than in so short a ring comes from the history.
+		n.args = append(n.args, "--journal-max-updates=10", fmt.Sprintf("--hostname-override=node%d", i+1))
+		n.state = filepath.Join(n.dir, "position")
+		n.exporter = &restarted{path: ctl, args: []string{"export", "--socket", n.socket, "--otlp", "http://" + collector, "--state-file", n.state}, signal: syscall.SIGKILL}
+		n.start(t)
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// startExporters starts them as soon as the daemons have the first set, and waits until it is acknowledged. The later sets have one pod
+// each. Their records have the same revisions from the stream and from the history.
+func startExporters(t *testing.T, nodes []*exportingNode) {
+	t.Helper()
+	for _, n := range nodes {
+		testutil.Eventually(t, func() error {
+			list, err := n.client.Pods(t.Context())
+			if err == nil && len(list.Items) == 0 {
+				err = errors.New("there are no pods")
 			}
-		}
-		testutil.Until(t, "the change is recorded", func() bool { return n.revision(t) > before })
+			return err
+		})
+		n.exporter.start(t)
 	}
-	exporter.stop(t)
-	for i := range 30 { // more than the ring has
-		before := n.revision(t)
-		n.write(t, fmt.Sprintf("pod-%d", i%7))
-		testutil.Until(t, "the change is recorded", func() bool { return n.revision(t) > before })
+	for _, n := range nodes {
+		testutil.Eventually(t, func() (err error) {
+			n.first, err = n.reached()
+			return err
+		})
 	}
-	exporter.start(t)
-	want := n.changes(t, first.Revision)
+}
+
+// reached is the position that is stored.
+func (n *exportingNode) reached() (p position, err error) {
+	data, err := os.ReadFile(n.state)
+	return p, errors.Join(err, json.Unmarshal(data, &p))
+}
+
+// awaitExported waits until all changes are acknowledged.
+func (n *exportingNode) awaitExported(t *testing.T) {
+	t.Helper()
+	newest := n.revision(t)
 	testutil.Eventually(t, func() error {
-		got, doubles := records(t, collected, first.Instance)
-		if !slices.Equal(want, got) {
-			return fmt.Errorf("the Collector has %d records, and %d doubles, want %d: %s", len(got), doubles, len(want), difference(want, got))
+		p, err := n.reached()
+		if err == nil && p.Revision < newest {
+			err = fmt.Errorf("%s: %+v is exported, want %d", n.dir, p, newest)
 		}
-		t.Logf("%d records, %d doubles, %v of the exporter's CPU time for each", len(got), doubles, exporter.stop(t)/time.Duration(len(got)))
-		return nil
+		return err
 	})
 }
 
-// difference is where two lists differ.
-func difference(want, got []string) string {
-	for i := range want {
-		if i >= len(got) || want[i] != got[i] {
-			return fmt.Sprintf("number %d, want %s, got %s", i, want[i], got[min(i, len(got)):min(i+1, len(got))])
+// change changes a pod of each node in each round. Meanwhile, it kills that number of daemons, of exporters, and of each of the other
+// programs.
+func change(t *testing.T, nodes []*exportingNode, rounds, kills int, others ...*restarted) {
+	t.Helper()
+	kinds := 2 + len(others)
+	kills *= kinds
+	before := make([]int64, len(nodes))
+	for i := range rounds {
+		for k, n := range nodes {
+			before[k] = n.revision(t)
+			n.write(t, fmt.Sprintf("pod-%d", i%7))
+		}
+		for k := kills * i / rounds; k < kills*(i+1)/rounds; k++ {
+			switch n := nodes[k/kinds%len(nodes)]; k % kinds {
+			case 0:
+				n.exporter.restart(t)
+			case 1:
+				n.kill(t)
+				n.start(t)
+			default:
+				others[k%kinds-2].restart(t)
+			}
+		}
+		for k, n := range nodes {
+			testutil.Until(t, "the change is recorded", func() bool { return n.revision(t) > before[k] })
 		}
 	}
-	return "more than expected"
 }
 
 // restarted is a program that is ended and started again.
@@ -101,7 +175,9 @@ type restarted struct {
 	signal os.Signal
 	cmd    *exec.Cmd
 	log    testutil.Buffer
+	// used is the CPU time, and memory the largest number of KiB.
 	used   time.Duration
+	memory int64
 }
 
 func (r *restarted) start(t *testing.T) {
@@ -131,6 +207,7 @@ func (r *restarted) stop(t *testing.T) time.Duration {
 		}
 		_ = r.cmd.Wait() // it was ended
 		r.used += r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()
+		r.memory = max(r.memory, r.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
 	}
 	return r.used
 }
@@ -159,72 +236,4 @@ func (n *node) revision(t *testing.T) (revision int64) {
 		return err
 	})
 	return revision
-}
-
-// changes returns the changes in the history after a revision.
-func (n *node) changes(t *testing.T, after int64) (changes []string) {
-	t.Helper()
-	for r, err := range n.client.History(t.Context(), client.HistoryOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Gap != "" {
-			t.Errorf("the history has a gap: %s", r.Gap)
-		}
-		if r.Revision > after && r.UID != "" {
-			changes = append(changes, strings.ToLower(string(r.Op))+" "+r.UID)
-		}
-	}
-	return changes
-}
-
-// records returns the changes in the file of a Collector without the doubles, and how many doubles there are.
-func records(t *testing.T, path, instance string) (changes []string, doubles int) {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := make(map[string]bool)
-	for lines := bufio.NewReader(bytes.NewReader(data)); ; {
-		text, err := lines.ReadBytes('\n')
-		if err != nil {
-			return changes, doubles // the last line can be incomplete
-		}
-		var line struct {
-			ResourceLogs []struct {
-				ScopeLogs []struct {
-					LogRecords []struct {
-						EventName  string
-						Body       struct{ StringValue string }
-						Attributes []struct {
-							Key   string
-							Value struct{ StringValue, IntValue string }
-						}
-					}
-				}
-			}
-		}
-		if err := json.Unmarshal(text, &line); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
-		for _, r := range line.ResourceLogs[0].ScopeLogs[0].LogRecords {
-			attributes := make(map[string]string)
-			for _, a := range r.Attributes {
-				attributes[a.Key] = a.Value.StringValue + a.Value.IntValue
-			}
-			op, uid := strings.TrimPrefix(r.EventName, "podconfigd.pod."), attributes["k8s.pod.uid"]
-			if attributes["podconfigd.instance"] != instance || op == r.EventName {
-				t.Fatalf("unexpected: %s %v %s", r.EventName, attributes, r.Body.StringValue)
-			}
-			double := op + " " + uid + " " + attributes["podconfigd.revision"]
-			switch {
-			case attributes["podconfigd.revision"] == "": // the pods at the start
-			case known[double]:
-				doubles++
-			default:
-				known[double], changes = true, append(changes, op+" "+uid)
-			}
-		}
-	}
 }
