@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -234,7 +235,7 @@ func (e *exporter) request(ctx context.Context, records []*logs.LogRecord) (reje
 			return int64(len(records)), short(status.Convert(err).Message()), errRefused
 		}
 		e.failures.Inc()
-		e.note(fmt.Errorf("sending to %s: %w", e.address, err))
+		e.note(fmt.Errorf("sending to %s: %s", e.address, plain(err)))
 		if err := await.For(ctx, max(pause.Step(), delay)); err != nil {
 			return 0, "", err
 		}
@@ -284,6 +285,18 @@ func rejection(records []*logs.LogRecord, rejected int64, why string) *logs.LogR
 	r := gap(position{}, fmt.Sprintf("the Collector rejected %d of the %d records up to this one: %s", rejected, len(records), why))
 	r.Attributes = records[len(records)-1].Attributes
 	return r
+}
+
+// plain is the error of a request without the words of gRPC around it.
+func plain(err error) string {
+	s := status.Convert(err)
+	text := s.Message()
+	if _, quoted, ok := strings.Cut(text, "desc = "); ok {
+		if inner, err := strconv.Unquote(quoted); err == nil {
+			text = strings.TrimPrefix(inner, "transport: ")
+		}
+	}
+	return fmt.Sprintf("%s (%s)", text, s.Code())
 }
 
 // short cuts what the Collector says, so that a gap that quotes it is small.

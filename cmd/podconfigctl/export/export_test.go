@@ -175,7 +175,7 @@ func TestARequestIsRepeated(t *testing.T) {
 		want(t, got, "pod.add a")
 	}
 	wantPosition(t, o, 1)
-	if notes := stop(); strings.Count(notes, "sending to "+o.address) != 6 {
+	if notes := stop(); strings.Count(notes, "sending to "+o.address) != 6 || strings.Contains(notes, "rpc error") {
 		t.Errorf("got the notes %s", notes)
 	}
 }
@@ -290,6 +290,10 @@ func TestAResetThatCanNotBeFilledIsAGap(t *testing.T) {
 		"it begins later":                  {history: []*v1alpha1.HistoryRecord{record(6, v1alpha1.OpAdd, "c")}, want: []string{"gap 4 changes after revision 4 can be missing: the history of the daemon begins later", "pod.add c 6"}},
 		"a source without a change before": {history: []*v1alpha1.HistoryRecord{{Instance: "i", Revision: 4}, record(6, v1alpha1.OpAdd, "c")}, want: []string{"pod.add c 6"}},
 		"it has nothing newer":             {history: []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "c")}, want: []string{"pod.add b 9"}},
+		"its end is not stored": {
+			history: []*v1alpha1.HistoryRecord{record(4, v1alpha1.OpAdd, "c"), {Instance: "i", Gap: "updates are not stored: a disk is full"}},
+			want:    []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"},
+		},
 		"it ends with a gap": {
 			history: []*v1alpha1.HistoryRecord{record(4, v1alpha1.OpAdd, "c"), {Instance: "i", Revision: 4, Gap: "a disk was full"}},
 			want:    []string{"gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9"},
