@@ -123,7 +123,8 @@ func startExporters(t *testing.T, nodes []*exportingNode) {
 // reached is the position that is stored.
 func (n *exportingNode) reached() (p position, err error) {
 	data, err := os.ReadFile(n.state)
-	return p, errors.Join(err, json.Unmarshal(data, &p))
+	err = errors.Join(err, json.Unmarshal(data, &p))
+	return p, err
 }
 
 // awaitExported waits until all changes are acknowledged.

@@ -16,6 +16,7 @@ import (
 
 const (
 	configPath = "/etc/podconfigd/config.yaml"
+	export     = "podconfigctl-export.service"
 	// edited is what an administrator adds to the configuration file.
 	edited = "# an edited file\n"
 )
@@ -23,6 +24,7 @@ const (
 // files are some files of the packages.
 var files = []string{
 	"/usr/bin/podconfigd", "/usr/bin/podconfigctl", "/usr/lib/systemd/system/podconfigd.service", "/usr/lib/systemd/system/podconfigd.socket",
+	"/usr/lib/systemd/system/podconfigctl-export.service",
 	"/usr/share/man/man1/podconfigd.1.gz", "/usr/share/man/man1/podconfigctl.1.gz", "/usr/share/bash-completion/completions/podconfigd",
 	"/usr/share/fish/vendor_completions.d/podconfigd.fish", "/usr/share/doc/podconfigd/examples/podconfigd.yaml",
 }
@@ -175,9 +177,17 @@ func testDebian(t *testing.T, n node) {
 	n.expectState(t, "UnitFileState", "enabled")
 	n.serves(t)
 
+	if state := n.Show(t, export, "UnitFileState"); state != "disabled" {
+		t.Errorf("the export is %s", state)
+	}
+	n.Run(t, "systemctl", "enable", "--now", export)
+
 	n.edit(t)
-	before := n.Show(t, "podconfigd.service", "MainPID")
+	before, exporting := n.Show(t, "podconfigd.service", "MainPID"), n.Show(t, export, "MainPID")
 	install("/tmp/second")
+	if n.Show(t, export, "MainPID") == exporting || n.Show(t, export, "ActiveState") != "active" {
+		t.Error("the upgrade did not restart the export")
+	}
 	n.kept(t, ".dpkg-dist")
 	n.expectState(t, "ActiveState", "active")
 	if n.Show(t, "podconfigd.service", "MainPID") == before {
@@ -208,7 +218,7 @@ func testDebian(t *testing.T, n node) {
 	}
 	n.Run(t, "dpkg", "--no-triggers", "--purge", "podconfigd")
 	n.expectFiles(t, false)
-	for _, path := range []string{"/etc/podconfigd", "/var/lib/podconfigd", "/run/podconfigd"} {
+	for _, path := range []string{"/etc/podconfigd", "/var/lib/podconfigd", "/var/lib/podconfigctl", "/run/podconfigd"} {
 		if _, err := os.Lstat(n.Path(path)); !os.IsNotExist(err) {
 			t.Errorf("after the purge, %s: %v", path, err)
 		}
@@ -219,7 +229,7 @@ func testDebian(t *testing.T, n node) {
 // expectNoLinks checks that nothing is left of the enabled units.
 func (n node) expectNoLinks(t *testing.T) {
 	t.Helper()
-	if links := n.Run(t, "find", "/etc/systemd/system", "/var/lib/systemd/deb-systemd-helper-enabled", "-name", "podconfigd*"); links != "" {
+	if links := n.Run(t, "find", "/etc/systemd/system", "/var/lib/systemd/deb-systemd-helper-enabled", "-name", "podconfig*"); links != "" {
 		t.Errorf("the removal left %s", links)
 	}
 }
@@ -239,10 +249,14 @@ func testRPM(t *testing.T, n node) {
 	n.expectState(t, "ActiveState", "inactive")
 	n.Run(t, "systemctl", "enable", "--now", "podconfigd.socket", "podconfigd.service")
 	n.serves(t)
+	n.Run(t, "systemctl", "enable", "--now", export)
 
 	n.edit(t)
-	before := n.Show(t, "podconfigd.service", "MainPID")
+	before, exporting := n.Show(t, "podconfigd.service", "MainPID"), n.Show(t, export, "MainPID")
 	rpm("--upgrade", "/tmp/second")
+	if n.Show(t, export, "MainPID") == exporting || n.Show(t, export, "ActiveState") != "active" {
+		t.Error("the upgrade did not restart the export")
+	}
 	n.kept(t, ".rpmnew")
 	n.expectState(t, "ActiveState", "active")
 	n.expectState(t, "UnitFileState", "enabled")
