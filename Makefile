@@ -192,8 +192,9 @@ all-nested: components
 	done
 
 .PHONY: nightly
-nightly: test-deps ## Run the long forms: soak, conformance, an hour of fuzzing, RUNS runs of the short tests on a busy machine, mutants, and linux/arm64
-	@hack/test-parts.sh '$(LOGS)/nightly' flakes=flakes mutants=mutants soak=soak conformance=conformance fuzz='fuzz FUZZTIME=$(FUZZ_HOUR)s' arm64=test-arm64
+nightly: test-deps ## Run the long forms: soak, conformance, an hour of fuzzing, RUNS runs of the short tests on a busy machine, mutants, linux/arm64, and the export of a fleet
+	@hack/test-parts.sh '$(LOGS)/nightly' flakes=flakes mutants=mutants soak=soak conformance=conformance fuzz='fuzz FUZZTIME=$(FUZZ_HOUR)s' arm64=test-arm64 \
+		clients='clients EXPORT_NODES=20 EXPORT_CHANGES=20000 EXPORT_KILLS=100'
 
 # Others take too long under emulation: those of pkg/journal/store more than seven minutes on a busy machine.
 .PHONY: test-arm64
