@@ -41,6 +41,8 @@ const (
 	exportMethod = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 	// maxReason is the maximum length of what a record quotes of an answer of the Collector, in bytes.
 	maxReason = 1 << 10
+	// maxDelay is the longest wait that the Collector can ask for.
+	maxDelay = time.Hour
 )
 
 // exportTimeout is the time in which the Collector must acknowledge a batch. retries are the waits before a batch is repeated.
@@ -206,7 +208,7 @@ func mayPass(err error) (bool, time.Duration) {
 	delay := time.Duration(-1)
 	for _, detail := range s.Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {
-			delay = info.GetRetryDelay().AsDuration()
+			delay = min(info.GetRetryDelay().AsDuration(), maxDelay)
 		}
 	}
 	switch s.Code() {

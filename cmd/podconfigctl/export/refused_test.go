@@ -6,13 +6,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	service "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
 	logs "go.opentelemetry.io/proto/slim/otlp/logs/v1"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 )
@@ -106,5 +109,16 @@ func TestNotesOfTwoGoroutines(t *testing.T) {
 	both.Wait()
 	if lines := strings.Count(notes.String(), "\n"); lines != 2 {
 		t.Errorf("%d lines:\n%s", lines, notes.String())
+	}
+}
+
+// A Collector can't put off a request for longer than an hour.
+func TestADelayOfACentury(t *testing.T) {
+	asked, err := status.New(codes.Unavailable, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(100 * 365 * 24 * time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, delay := mayPass(asked.Err()); !again || delay != maxDelay {
+		t.Errorf("got %v, %v, want true, %v", again, delay, maxDelay)
 	}
 }
