@@ -225,10 +225,9 @@ func (s *Stream) Take(op v1alpha1.Op, pod *v1.Pod) Change {
 	switch op {
 	case v1alpha1.OpRemove:
 		delete(s.present, pod.UID)
-		if len(s.removed) == maxRemoved {
-			clear(s.removed)
+		if len(s.removed) < maxRemoved {
+			s.removed[name] = pod
 		}
-		s.removed[name] = pod
 		return Change{Op: op, Before: pod}
 	case v1alpha1.OpAdd, v1alpha1.OpSet:
 		before = s.removed[name]

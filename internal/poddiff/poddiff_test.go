@@ -1,7 +1,6 @@
 package poddiff
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,21 +20,6 @@ func base() *v1.Pod {
 		Spec: v1.PodSpec{Containers: []v1.Container{
 			{Name: "a", Image: "i:1", Args: []string{"x", "y"}}, {Name: "b", Image: "j:1"},
 		}},
-	}
-}
-
-// A stream that has removed as many pods as it keeps goes on with the next ones.
-func TestManyRemovedPods(t *testing.T) {
-	s := NewStream()
-	for i := range maxRemoved + 1 {
-		pod := base()
-		pod.Name = strconv.Itoa(i)
-		s.Take(v1alpha1.OpRemove, pod)
-	}
-	last := base()
-	last.Name = strconv.Itoa(maxRemoved)
-	if change := s.Take(v1alpha1.OpAdd, last); change.Before == nil {
-		t.Error("the last removed pod is not known")
 	}
 }
 
