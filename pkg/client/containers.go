@@ -52,6 +52,9 @@ func (c *Client) WatchContainers(ctx context.Context, opts ContainerOptions) ite
 		instance, since, accepted, delivered := opts.Instance, opts.Since, false, false
 		deliver := func(u *v1alpha1.ContainerUpdate) bool {
 			delivered = true
+			if u.Reset { // the caller forgets all containers: it needs them again
+				instance, since = "", 0
+			}
 			if !yield(u, nil) {
 				return false
 			}
@@ -80,7 +83,7 @@ func (c *Client) WatchContainers(ctx context.Context, opts ContainerOptions) ite
 				}
 			}
 			err = readLines(body, deliver)
-			return since != before, err
+			return since != 0 && since != before, err
 		}
 		refused := func(err error) bool { return opts.Once || isFinal(err, accepted) }
 		if err := reconnect(ctx, read, refused, opts.OnDisconnect); err != nil {

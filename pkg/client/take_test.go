@@ -30,6 +30,16 @@ func TestAResetVoidsABegunUpdate(t *testing.T) {
 	}
 }
 
+// The caller forgets all pods at a reset. If the connection ends before it has them again, a stream that is resumed from the position
+// of before would not have them.
+func TestAResetVoidsThePosition(t *testing.T) {
+	s := &subscription{instance: "i", since: 7}
+	s.deliver(&v1alpha1.Update{Instance: "i", Op: v1alpha1.OpBookmark, Reset: true}, func(*v1alpha1.Update) bool { return true })
+	if query := s.query(); query.Has("since") || query.Has("instance") {
+		t.Errorf("the next connection has the parameters %s", query.Encode())
+	}
+}
+
 // If some pieces of an update have restored pods, the update has.
 func TestRestoredPiecesAreARestoredUpdate(t *testing.T) {
 	for _, restored := range [][]bool{{true, false}, {false, true}} {

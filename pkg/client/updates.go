@@ -68,7 +68,7 @@ func (c *Client) Updates(ctx context.Context, opts Options) iter.Seq2[*v1alpha1.
 		read := func() (progress bool, err error) {
 			before := s.since
 			err = s.read(ctx, func(u *v1alpha1.Update) bool { return yield(u, nil) })
-			return s.since != before, err
+			return s.since != 0 && s.since != before, err
 		}
 		refused := func(err error) bool { return opts.Once || isFinal(err, s.accepted) }
 		if err := reconnect(ctx, read, refused, opts.OnDisconnect); err != nil {
@@ -201,7 +201,9 @@ func (s *subscription) query() url.Values {
 // deliver delivers an update after its last line. It returns false if the caller ended the loop.
 func (s *subscription) deliver(u *v1alpha1.Update, yield func(*v1alpha1.Update) bool) bool {
 	if u.Reset {
-		s.parts = nil // the pieces before the reset are void
+		// The pieces before the reset are void. So is the position: a stream that is resumed from it after the caller has forgotten
+		// all pods would not have them.
+		s.parts, s.instance, s.since = nil, "", 0
 	}
 	if u.Op == v1alpha1.OpMetadata { // it can come between the lines of an update
 		s.delivered = true

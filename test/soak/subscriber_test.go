@@ -15,7 +15,7 @@ import (
 const retry = 5 * time.Millisecond
 
 // subscriber is a client as the documentation tells one to be: it saves the instance and
-// the revision of each message that has a revision, and nothing else.
+// the revision of each message that has a revision, forgets both at a reset, and saves nothing else.
 type subscriber struct {
 	t      *testing.T
 	cutter *cutter
@@ -61,6 +61,9 @@ func (s *subscriber) take(ctx context.Context, m *history.Message) {
 		} else {
 			s.held[key] = p
 		}
+	}
+	if m.Reset {
+		s.instance, s.since = "", 0
 	}
 	if m.Revision != 0 {
 		s.instance, s.since = m.Instance, m.Revision
