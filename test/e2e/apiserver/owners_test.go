@@ -335,7 +335,9 @@ func ownersForbidden(t *testing.T, c *cluster) {
 		}
 		return nil
 	})
-	if n := strings.Count(d.Log.String(), "refuses to show owners"); n != 1 {
+	const line = "refuses to show owners"
+	testutil.Until(t, "the log has it", func() bool { return strings.Contains(d.Log.String(), line) }) // it comes after the status
+	if n := strings.Count(d.Log.String(), line); n != 1 {
 		t.Errorf("%d lines in the log", n)
 	}
 }
