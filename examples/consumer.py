@@ -35,6 +35,7 @@ def save(state):
 def apply(state, update):
     """Applies one line of the stream."""
     if update.get("reset"):
+        state.clear()  # also the position: if the connection ends now, all pods are needed again
         state["pods"] = {}  # the current pods follow
     for pod in update.get("pods", []):
         name = pod["metadata"]["namespace"] + "/" + pod["metadata"]["name"]

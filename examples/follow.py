@@ -49,6 +49,7 @@ class Pods:
         self.set = {}  # the pods of a SET that continues
         # To resume, pass the instance and revision of the last line with a revision.
         self.instance, self.since = "", 0
+        self.opened = False  # the daemon has accepted the request once
 
     def read(self):
         """Reads the stream until the connection ends."""
@@ -65,7 +66,8 @@ class Pods:
             if response.status != 200:
                 message = json.load(response)["message"]
                 # Retry on 429 only if the stream was open before.
-                raise (TooMany if response.status == 429 and self.since else Refused)(message)
+                raise (TooMany if response.status == 429 and self.opened else Refused)(message)
+            self.opened = True
             for line in response:
                 self.take(json.loads(line))
         finally:
@@ -76,6 +78,7 @@ class Pods:
         if update.get("reset"):
             print("RESET: forget every pod", flush=True)
             self.pods.clear()
+            self.instance, self.since = "", 0  # if the connection ends now, all pods are needed again
         op = update["op"]
         for pod in update.get("pods", []):
             meta = pod["metadata"]

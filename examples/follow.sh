@@ -9,21 +9,25 @@ socket=${PODCONFIGD_SOCKET:-/run/podconfigd/podconfigd.sock}
 query=${1:-}
 
 # To resume, pass the instance and revision of the last line with a revision.
-instance='' since='' printed=''
+instance='' since='' printed='' opened=''
 
 while true; do
 	[[ $printed && ! $since ]] && echo "RESET: forget every pod" # the stream starts with all pods
 	resume=${since:+instance=$instance&since=$since}
 	while read -r op flag at revision pods; do
 		case $flag in
-		reset) echo "RESET: forget every pod" ;;
+		reset)
+			echo "RESET: forget every pod"
+			instance='' since='' printed='' # if the connection ends now, all pods are needed again
+			;;
 		refused)
 			echo "podconfigd: $at $revision $pods" >&2
 			# There are too many subscribers. Retry only if the stream was open before.
-			[[ $op == 429 && $since ]] || exit 1
+			[[ $op == 429 && $opened ]] || exit 1
 			continue
 			;;
 		esac
+		opened=yes
 		for pod in $pods; do
 			printf '%s\t%s\n' "$op" "$pod"
 			printed=yes

@@ -44,7 +44,11 @@ func run(ctx context.Context) error {
 			return err // the daemon refused the request; after a lost connection, the client resumes
 		}
 		if update.Reset {
-			fmt.Println("RESET all pods") // the current pods follow
+			// The current pods follow. A consumer that starts again before their end needs all of them.
+			fmt.Println("RESET all pods")
+			if err := save(position{}); err != nil {
+				return err
+			}
 		}
 		for _, pod := range update.Pods {
 			fmt.Println(update.Op, pod.Namespace+"/"+pod.Name) // act on it here

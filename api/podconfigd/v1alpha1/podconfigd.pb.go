@@ -405,8 +405,8 @@ type WatchResponse struct {
 	Source string `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	// initial_sync_complete is true in the BOOKMARK after the current pods.
 	InitialSyncComplete bool `protobuf:"varint,6,opt,name=initial_sync_complete,json=initialSyncComplete,proto3" json:"initial_sync_complete,omitempty"`
-	// reset is true if the subscriber must forget every pod. The current pods follow. message
-	// gives the reason.
+	// reset is true if the subscriber must forget every pod, and the revision to resume from. The
+	// current pods follow. message gives the reason.
 	Reset_ bool `protobuf:"varint,7,opt,name=reset,proto3" json:"reset,omitempty"`
 	// restored is true if the pods, or in a SET some of them, are from before a
 	// restart, because their source has not delivered its first set yet.
@@ -2585,8 +2585,8 @@ type WatchContainersResponse struct {
 	Container *PodContainer `protobuf:"bytes,5,opt,name=container,proto3" json:"container,omitempty"`
 	// initial_sync_complete is true in the BOOKMARK after the present containers.
 	InitialSyncComplete bool `protobuf:"varint,6,opt,name=initial_sync_complete,json=initialSyncComplete,proto3" json:"initial_sync_complete,omitempty"`
-	// reset is true if the subscriber must forget every container. The present containers
-	// follow. message gives the reason.
+	// reset is true if the subscriber must forget every container, and the revision to resume
+	// from. The present containers follow. message gives the reason.
 	Reset_        bool   `protobuf:"varint,7,opt,name=reset,proto3" json:"reset,omitempty"`
 	Message       string `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -27,7 +27,7 @@ type ContainerUpdate struct {
 	Container *PodContainer `json:"container,omitempty"`
 	// InitialSyncComplete is set in the BOOKMARK after the containers that there were at the start of the stream.
 	InitialSyncComplete bool `json:"initialSyncComplete,omitempty"`
-	// Reset means that the subscriber has to forget what it holds: the present containers follow. Message says why.
+	// Reset means that the subscriber has to forget what it holds, and the revision to resume from: the present containers follow. Message says why.
 	Reset   bool   `json:"reset,omitempty"`
 	Message string `json:"message,omitempty"`
 }

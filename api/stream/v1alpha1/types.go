@@ -39,7 +39,7 @@ type Update struct {
 	Source string `json:"source,omitempty"`
 	// InitialSyncComplete is true in the BOOKMARK after the current pods.
 	InitialSyncComplete bool `json:"initialSyncComplete,omitempty"`
-	// Reset is true if the subscriber must forget every pod. The current pods follow.
+	// Reset is true if the subscriber must forget every pod, and the revision to resume from. The current pods follow.
 	// Message gives the reason.
 	Reset bool `json:"reset,omitempty"`
 	// Restored is true if the pods, or in a SET some of them, are from before a

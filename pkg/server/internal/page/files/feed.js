@@ -60,6 +60,7 @@ export async function follow(apply, state, owners) {
       for await (const line of lines(answer.body)) {
         wait = 250
         apply(line)
+        if (line.reset) at = null // all pods are needed again
         if (line.revision) at = { instance: line.instance, revision: line.revision }
       }
       state('ended')
