@@ -67,7 +67,7 @@ func TestExportToAStore(t *testing.T) {
 		t.Fatalf("the page has %d queries, want 2", len(queries))
 	}
 	for i, query := range queries {
-		if i == 1 { // the gap: the daemon begins anew
+		if i == 1 { // the daemon makes a new instance, which is a gap
 			n.kill(t)
 			if err := os.RemoveAll(filepath.Join(n.dir, "state")); err != nil {
 				t.Fatal(err)
