@@ -2,12 +2,15 @@ package kubeapi
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 	"github.com/podconfigd/podconfigd/pkg/journal/view"
 	"github.com/podconfigd/podconfigd/pkg/server/conn"
 	"github.com/podconfigd/podconfigd/pkg/server/internal/backend"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,6 +55,26 @@ func serveWith(t *testing.T, opts journal.Options, change func(*API)) *api {
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
+	})
+	return a
+}
+
+// serveInMemory serves a journal over connections in memory, for virtual time. The machine stands still after each flush.
+func serveInMemory(t *testing.T, standstill time.Duration) *api {
+	t.Helper()
+	a := &api{journal: journal.New(journal.Options{Sources: []string{config.FileSource}}), url: "http://localhost"}
+	serves := handler(a.journal, func(*API) {})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		serves.ServeHTTP(slow{w, standstill}, r)
+	})}
+	l := testutil.NewPipes()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) })
+	a.http = &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return l.Dial() }}}
+	t.Cleanup(func() {
+		a.http.CloseIdleConnections()
+		_ = server.Close()
+		serving.Wait()
 	})
 	return a
 }

@@ -1,14 +1,10 @@
 package kubeapi
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +16,6 @@ import (
 
 	"github.com/podconfigd/podconfigd/pkg/config"
 	"github.com/podconfigd/podconfigd/pkg/journal"
-	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 const initialEvents = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -67,8 +62,9 @@ func TestSelectionIsOfPods(t *testing.T) {
 	a.change(config.SYNC, "file", "a/x=2")
 	a.change(config.UPDATE, "file", "a/x=3")
 	a.change(config.REMOVE, "file", "a/x=3")
+	a.change(config.ADD, "file", "a/y=2")
 	// DELETED has the version that the subscriber has, with the revision of the removal.
-	w.expect(t, "ADDED a/x=2@2", "MODIFIED a/x=2@3", "DELETED a/x=2@4")
+	w.expect(t, "ADDED a/x=2@2", "MODIFIED a/x=2@3", "DELETED a/x=2@4", "ADDED a/y=2@6")
 	other.expect(t, "DELETED a/x=1@2", "ADDED a/x=3@4", "DELETED a/x=3@5")
 }
 
@@ -119,52 +115,33 @@ func (w slow) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // A client that reads gets the end of its watch, also from a machine that stood still for seconds meanwhile.
 func TestAWatchEndsAfterAStandstill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := journal.New(journal.Options{Sources: []string{config.FileSource}})
-		j.Append(config.PodUpdate{Op: config.ADD, Source: config.FileSource})
-		serves := handler(j, func(*API) {})
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			serves.ServeHTTP(slow{w, 5 * time.Second}, r)
-		})}
-		l := testutil.NewPipes()
-		var serving sync.WaitGroup
-		serving.Go(func() { _ = server.Serve(l) })
-		client := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return l.Dial() }}
-		defer func() {
-			client.CloseIdleConnections()
-			_ = server.Close()
-			serving.Wait()
-		}()
+		a := serveInMemory(t, 5*time.Second)
+		a.ready("file")
 		for range 2 { // the second request has the connection of the first one
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/api/v1/pods?watch=1&timeoutSeconds=1", nil)
-			if err != nil {
-				t.Fatal(err)
+			if _, body := a.get(t, "/api/v1/pods?watch=1&timeoutSeconds=1", ""); body != "" {
+				t.Errorf("it has %s", body)
 			}
-			resp, err := client.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.ReadAll(resp.Body); err != nil {
-				t.Errorf("it ends with %v", err)
-			}
-			_ = resp.Body.Close()
 		}
 	})
 }
 
+// In virtual time, a watch without the bookmark ends at once.
 func TestBookmarks(t *testing.T) {
-	a := serve(t, journal.Options{})
-	a.ready("file")
-	a.change(config.ADD, "file", "a/x=1")
-	begin := fmt.Sprintf("labelSelector=none&resourceVersion=%d", a.base+1)
-	with, without := a.watch(t, begin+"&allowWatchBookmarks=true"), a.watch(t, begin)
-	a.change(config.UPDATE, "file", "a/x=2")
-	a.journal.Progress()
-	with.expect(t, "BOOKMARK /@2")
-	pod := podOf("file", "a", "y", "1")
-	pod.Labels["none"] = ""
-	a.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{pod}})
-	with.expect(t, "ADDED a/y=1@3")
-	without.expect(t, "ADDED a/y=1@3")
+	synctest.Test(t, func(t *testing.T) {
+		a := serveInMemory(t, 0)
+		a.ready("file")
+		a.change(config.ADD, "file", "a/x=1")
+		begin := fmt.Sprintf("timeoutSeconds=60&labelSelector=none&resourceVersion=%d", a.base+1)
+		with, without := a.watch(t, begin+"&allowWatchBookmarks=true"), a.watch(t, begin)
+		a.change(config.UPDATE, "file", "a/x=2")
+		a.journal.Progress()
+		with.expect(t, "BOOKMARK /@2")
+		pod := podOf("file", "a", "y", "1")
+		pod.Labels["none"] = ""
+		a.journal.Append(config.PodUpdate{Op: config.ADD, Source: "file", Pods: []*v1.Pod{pod}})
+		with.expect(t, "ADDED a/y=1@3")
+		without.expect(t, "ADDED a/y=1@3")
+	})
 }
 
 // client-go gets the same with JSON and with protobuf.
