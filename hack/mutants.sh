@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Puts each defect of test/mutants into the last commit, runs the test that must find it, and prints a table. A
-# defect that no test finds, and a patch that does not apply any more, fail the run.
+# defect that no test finds, a patch that does not apply any more, and a test that fails without the defect fail the run.
 #
 # Usage: hack/mutants.sh [PATCH...]   (default: all of test/mutants)
 #
@@ -17,13 +17,20 @@ git clone -q --shared . "$tree" || exit 1
 cd "$tree" || exit 1
 
 rows=() failed=0
+field() { sed -n "s/^$1: //p" "$patch"; }
+run() {
+	CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" go test -tags=grpcnotrace -vet=off -timeout 3m -run "^($(field Test))\$" "$(field Package)" 2>&1
+}
 for patch in "${patches[@]}"; do
-	field() { sed -n "s/^$1: //p" "$patch"; }
 	start=$SECONDS
-	if ! git apply --recount "$patch" 2>/dev/null; then
+	if ! git apply --recount --check "$patch" 2>/dev/null; then
 		result='DOES NOT APPLY'
+	elif ! out=$(run); then
+		result='FAILS WITHOUT'
+		printf '%s\n' "$out" | tail -n 20
 	else
-		out=$(CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" go test -tags=grpcnotrace -vet=off -count=1 -timeout 3m -run "^($(field Test))\$" "$(field Package)" 2>&1)
+		git apply --recount "$patch"
+		out=$(run)
 		# A test that does not compile finds nothing. One that hangs until the limit does.
 		if grep -qE '^ *--- FAIL: |^panic: ' <<<"$out"; then
 			result=found
