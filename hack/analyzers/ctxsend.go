@@ -11,7 +11,8 @@ import (
 
 // ctxsend reports a send on a channel that may block after the end of the context. A send is accepted
 //   - in a select that has a default case, or receives from a channel of struct{}, as that of a context;
-//   - if the same function makes the channel with a constant capacity, and has no more sends on it, none in a loop.
+//   - if the same function makes the channel with a constant capacity, and has no more sends on it, none in a loop or in a function
+//     literal that may be called often.
 var ctxsend = &analysis.Analyzer{
 	Name: "ctxsend",
 	Doc:  "report sends on channels that don't select on a context",
@@ -68,10 +69,10 @@ func receivesNothing(info *types.Info, comm ast.Stmt) bool {
 type room struct {
 	capacity, sends int64
 	made            []ast.Node // the nodes around the call of make
-	loop            bool       // a send is in a loop that does not make the channel
+	often           bool       // a send is in a loop or a function literal that does not make the channel
 }
 
-func (r *room) has() bool { return r != nil && !r.loop && r.sends <= r.capacity }
+func (r *room) has() bool { return r != nil && !r.often && r.sends <= r.capacity }
 
 // roomsOf returns the rooms of the channels that "ch := make(chan T, 1)" makes.
 func roomsOf(info *types.Info, file *ast.File) map[types.Object]*room {
@@ -91,7 +92,9 @@ func roomsOf(info *types.Info, file *ast.File) map[types.Object]*room {
 		case *ast.SendStmt:
 			if r := rooms[objectOf(info, node.Chan)]; r != nil {
 				r.sends++
-				r.loop = r.loop || slices.ContainsFunc(around, func(n ast.Node) bool { return isLoop(n) && !slices.Contains(r.made, n) })
+				for i, n := range around {
+					r.often = r.often || !slices.Contains(r.made, n) && isOften(n, around[:i])
+				}
 			}
 		}
 	})
@@ -107,10 +110,19 @@ func objectOf(info *types.Info, expr ast.Expr) types.Object {
 	return nil
 }
 
-func isLoop(node ast.Node) bool {
-	switch node.(type) {
+// isOften reports whether what is in the node may run more often than the node: it is a loop, or a function literal that is neither
+// called where it is nor given to a method Go.
+func isOften(node ast.Node, around []ast.Node) bool {
+	switch node := node.(type) {
 	case *ast.ForStmt, *ast.RangeStmt:
 		return true
+	case *ast.FuncLit:
+		call, ok := around[len(around)-1].(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		return call.Fun != node && (!ok || method.Sel.Name != "Go")
 	}
 	return false
 }

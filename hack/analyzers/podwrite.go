@@ -2,7 +2,9 @@ package main
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
+	"iter"
 	"slices"
 	"strings"
 
@@ -23,25 +25,27 @@ var podwrite = &analysis.Analyzer{
 
 const podPackage = "k8s.io/api/core/v1"
 
-// mutators are the functions that write to what their first argument holds. An entry that ends with * is for all names that
-// begin so. Methods have no package: their first argument is the receiver.
-var mutators = []string{
-	"delete", "clear", "copy", "Set*", "Unmarshal*", "Reset",
-	"maps.Copy", "maps.Insert", "maps.DeleteFunc",
-	"slices.Sort*", "slices.Reverse", "slices.Delete*", "slices.Compact*", "slices.Insert", "slices.Replace",
-	"sort.Slice*", "sort.Sort", "sort.Stable", "sort.Strings",
-	"k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataAnnotation", "k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataLabel",
-}
+// mutators are the functions that write to what their first argument holds, and into those that write to what the second one holds. An
+// entry that ends with * is for all names that begin so. Methods have no package: their first argument is the receiver.
+var (
+	mutators = []string{
+		"append", "delete", "clear", "copy", "Set*", "Unmarshal*", "Reset",
+		"maps.Copy", "maps.Insert", "maps.DeleteFunc",
+		"slices.Sort*", "slices.Reverse", "slices.Delete*", "slices.Compact*", "slices.Insert", "slices.Replace",
+		"sort.Slice*", "sort.Sort", "sort.Stable", "sort.Strings",
+		"k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataAnnotation", "k8s.io/apimachinery/pkg/apis/meta/v1.SetMetaDataLabel",
+	}
+	into = []string{"DeepCopyInto", "encoding/json.Unmarshal", "sigs.k8s.io/yaml.Unmarshal*"}
+)
 
 func runPodwrite(pass *analysis.Pass) (any, error) {
 	report := reporter(pass)
-	for _, function := range functions(pass) {
-		for _, block := range function.Blocks {
-			for _, instruction := range block.Instrs {
-				target := written(instruction)
-				if target != nil && new(tracer).shared(target, false) {
-					report(instruction.Pos(), "write to a pod that other parts may share: copy the struct and what you change in it")
-				}
+	all := functions(pass)
+	writes := writersOf(all)
+	for _, function := range all {
+		for target, pos := range writes.targets(function) {
+			if new(tracer).shared(target, false) {
+				report(pos, "write to a pod that other parts may share: copy the struct and what you change in it")
 			}
 		}
 	}
@@ -75,43 +79,114 @@ func functions(pass *analysis.Pass) []*ssa.Function {
 	return all
 }
 
-// written returns the address, the slice or the map that the instruction writes to, or nil.
-func written(instruction ssa.Instruction) ssa.Value {
-	switch instruction := instruction.(type) {
-	case *ssa.Store:
-		if _, ok := instruction.Addr.(*ssa.Alloc); ok {
-			return nil // a variable
-		}
-		return instruction.Addr
-	case *ssa.MapUpdate:
-		return instruction.Map
-	case ssa.CallInstruction:
-		call := instruction.Common()
-		if len(call.Args) > 0 && slices.ContainsFunc(mutators, func(m string) bool {
-			prefix, many := strings.CutSuffix(m, "*")
-			return nameOf(call) == m || many && strings.HasPrefix(nameOf(call), prefix)
-		}) {
-			return call.Args[0]
+// writers has the parameters that functions of the package write to, by index. Pods are not in it: such a write is reported in the
+// function itself.
+type writers map[*ssa.Function][]int
+
+func writersOf(functions []*ssa.Function) writers {
+	w := writers{}
+	for more := true; more; {
+		more = false
+		for _, function := range functions {
+			for i, parameter := range function.Params {
+				if isPod(parameter.Type()) || slices.Contains(w[function], i) {
+					continue
+				}
+				for target := range w.targets(function) {
+					if (&tracer{only: parameter}).shared(target, false) {
+						w[function], more = append(w[function], i), true
+						break
+					}
+				}
+			}
 		}
 	}
-	return nil
+	return w
+}
+
+// targets yields the addresses, slices and maps that the function writes to, and where.
+func (w writers) targets(function *ssa.Function) iter.Seq2[ssa.Value, token.Pos] {
+	return func(yield func(ssa.Value, token.Pos) bool) {
+		for _, block := range function.Blocks {
+			for _, instruction := range block.Instrs {
+				for _, target := range w.written(instruction) {
+					if !yield(target, instruction.Pos()) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// written returns the addresses, slices and maps that the instruction writes to.
+func (w writers) written(instruction ssa.Instruction) (all []ssa.Value) {
+	switch instruction := instruction.(type) {
+	case *ssa.Store:
+		if _, variable := instruction.Addr.(*ssa.Alloc); !variable {
+			all = append(all, instruction.Addr)
+		}
+	case *ssa.MapUpdate:
+		all = append(all, instruction.Map)
+	case ssa.CallInstruction:
+		call := instruction.Common()
+		name, given := nameOf(call), arguments(call)
+		is := func(m string) bool {
+			prefix, many := strings.CutSuffix(m, "*")
+			return name == m || many && strings.HasPrefix(name, prefix)
+		}
+		if len(given) > 0 && slices.ContainsFunc(mutators, is) && (name != "append" || !isFull(given[0])) {
+			all = append(all, given[0])
+		}
+		if len(given) > 1 && slices.ContainsFunc(into, is) {
+			all = append(all, given[1])
+		}
+		for _, i := range w[calleeOf(call)] {
+			all = append(all, given[i])
+		}
+	}
+	return all
+}
+
+// arguments returns the arguments of a call, with the receiver of a method first.
+func arguments(call *ssa.CallCommon) []ssa.Value {
+	if call.IsInvoke() {
+		return slices.Concat([]ssa.Value{call.Value}, call.Args)
+	}
+	return call.Args
+}
+
+// isFull reports whether the slice is s[:n:n], which append copies.
+func isFull(v ssa.Value) bool {
+	slice, ok := v.(*ssa.Slice)
+	return ok && slice.Max != nil
+}
+
+// calleeOf returns the function that is called, without its type arguments; nil if it is a value or a method of an interface.
+func calleeOf(call *ssa.CallCommon) *ssa.Function {
+	callee := call.StaticCallee()
+	if callee != nil && callee.Origin() != nil {
+		callee = callee.Origin()
+	}
+	return callee
 }
 
 // nameOf returns the name of what is called, with the path of its package if it is a function that is not a method.
 func nameOf(call *ssa.CallCommon) string {
-	switch callee := call.Value.(type) {
-	case *ssa.Builtin:
-		return callee.Name()
-	case *ssa.Function:
-		if callee.Origin() != nil {
-			callee = callee.Origin()
-		}
-		if callee.Signature.Recv() == nil && callee.Object() != nil && callee.Object().Pkg() != nil {
-			return callee.Object().Pkg().Path() + "." + callee.Name()
-		}
-		return callee.Name()
+	if call.IsInvoke() {
+		return call.Method.Name()
 	}
-	return ""
+	if builtin, ok := call.Value.(*ssa.Builtin); ok {
+		return builtin.Name()
+	}
+	callee := calleeOf(call)
+	switch {
+	case callee == nil:
+		return ""
+	case callee.Signature.Recv() == nil && callee.Object() != nil && callee.Object().Pkg() != nil:
+		return callee.Object().Pkg().Path() + "." + callee.Name()
+	}
+	return callee.Name()
 }
 
 // isPod reports whether the type is v1.Pod or a pointer to it.

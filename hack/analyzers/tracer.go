@@ -8,7 +8,11 @@ import (
 )
 
 // A tracer follows a value back to where the function has it from. It sees each value once.
-type tracer struct{ seen []ssa.Value }
+type tracer struct {
+	seen []ssa.Value
+	// only is the parameter that counts, whether it is of a pod or not; nil if all do that are of a pod.
+	only *ssa.Parameter
+}
 
 // shared reports whether the value points to a part of a pod that the function did not make. With pod, what was followed so
 // far is known to be a part of a pod.
@@ -27,15 +31,20 @@ func (t *tracer) shared(v ssa.Value, pod bool) bool {
 		}
 		return t.shared(v.X, pod)
 	case *ssa.Call:
+		given := arguments(&v.Call)
 		switch name := nameOf(&v.Call); {
-		case name == "append":
-			return t.shared(v.Call.Args[0], pod)
+		case name == "append" && isFull(given[0]):
+			return false
+		case name == "append", strings.HasPrefix(name, "Get") && !pod: // a getter of a pod gives a part of it
+			return t.shared(given[0], pod)
 		case strings.HasPrefix(name[strings.LastIndex(name, ".")+1:], "DeepCopy"):
 			return false
 		}
-		return pod
-	case *ssa.Parameter, *ssa.Lookup, *ssa.Next, *ssa.Select:
-		return pod
+		return pod && t.only == nil
+	case *ssa.Parameter:
+		return v == t.only || pod && t.only == nil
+	case *ssa.Lookup, *ssa.Next, *ssa.Select:
+		return pod && t.only == nil
 	}
 	whole := around(v)
 	return whole != nil && t.shared(whole, pod) // nil: a literal, new, make, a variable of the package

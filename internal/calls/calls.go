@@ -40,7 +40,7 @@ func (m *Mailbox) Do(ctx context.Context, do func(context.Context) error) error 
 		return context.Cause(ctx)
 	case <-m.closed:
 		return ErrClosed
-	case m.calls <- func(ctx context.Context) { result <- do(ctx) }:
+	case m.calls <- func(ctx context.Context) { result <- do(ctx) }: //nolint:ctxsend // the owner calls it once
 	}
 	select {
 	case <-ctx.Done():

@@ -44,3 +44,18 @@ func room(serve func() error) error {
 	}
 	return <-ended
 }
+
+func callbacks(register func(func()), group interface{ Go(func()) }) {
+	once := make(chan int, 1)
+	group.Go(func() { once <- 1 })
+	called := make(chan int, 1)
+	register(func() { called <- 1 }) // want `send on a channel`
+	named := make(chan int, 1)
+	send := func() { named <- 1 } // want `send on a channel`
+	send()
+	send()
+	register(func() {
+		own := make(chan int, 1)
+		own <- 1
+	})
+}

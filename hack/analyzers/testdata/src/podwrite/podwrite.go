@@ -13,16 +13,16 @@ type holder struct {
 }
 
 func parameter(pod *v1.Pod, pods []*v1.Pod, values []v1.Pod) {
-	pod.Name = "a"                          // want `write to a pod that other parts may share`
-	pod.Status.Phase += "a"                 // want `write to a pod`
-	pod.Labels["a"] = "b"                   // want `write to a pod`
-	*pod = v1.Pod{}                         // want `write to a pod`
-	pod.Spec.Containers[0].Env[0] = "a"     // want `write to a pod`
-	delete(pod.Labels, "a")                 // want `write to a pod`
-	maps.Copy(pod.Labels, pod.Labels)       // want `write to a pod`
-	slices.Sort(pod.Spec.Containers[0].Env) // want `write to a pod`
-	pod.SetLabels(nil)                      // want `write to a pod`
-	values[0].Name = "a"                    // want `write to a pod`
+	pod.Name = "a"                              // want `write to a pod that other parts may share`
+	pod.Status.Phase += "a"                     // want `write to a pod`
+	pod.Labels["a"] = "b"                       // want `write to a pod`
+	*pod = v1.Pod{}                             // want `write to a pod`
+	pod.Spec.Containers[0].Command[0] = "a"     // want `write to a pod`
+	delete(pod.Labels, "a")                     // want `write to a pod`
+	maps.Copy(pod.Labels, pod.Labels)           // want `write to a pod`
+	slices.Sort(pod.Spec.Containers[0].Command) // want `write to a pod`
+	pod.SetLabels(nil)                          // want `write to a pod`
+	values[0].Name = "a"                        // want `write to a pod`
 	for _, pod := range pods {
 		pod.Name = "a" // want `write to a pod`
 	}

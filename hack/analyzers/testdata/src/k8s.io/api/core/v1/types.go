@@ -9,6 +9,8 @@ type ObjectMeta struct {
 
 func (m *ObjectMeta) SetLabels(labels map[string]string) { m.Labels = labels }
 
+func (m *ObjectMeta) GetLabels() map[string]string { return m.Labels }
+
 type Pod struct {
 	ObjectMeta
 	Spec   PodSpec
@@ -17,11 +19,13 @@ type Pod struct {
 
 func (p *Pod) DeepCopy() *Pod { return &Pod{} }
 
+func (p *Pod) DeepCopyInto(*Pod) {}
+
 type PodSpec struct{ Containers []Container }
 
 type Container struct {
-	Name string
-	Env  []string
+	Name    string
+	Command []string
 }
 
 type PodStatus struct{ Phase string }
