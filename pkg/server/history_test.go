@@ -239,7 +239,18 @@ func TestHistoryOverGRPC(t *testing.T) {
 	l := newLog(t, store.Options{})
 	l.change(config.ADD, "file", "a", "i:1")
 	l.change(config.UPDATE, "file", "a", "i:2")
-	d := l.serve()
+	d := l.serve(func(o *Options) {
+		read := o.History
+		o.History = func(opts history.Options) iter.Seq2[*v1alpha1.HistoryRecord, error] {
+			return func(yield func(*v1alpha1.HistoryRecord, error) bool) {
+				for r, err := range read(opts) {
+					if r.UpdateRevision = r.Revision + 1; !yield(r, err) { // as if another pod followed
+						return
+					}
+				}
+			}
+		}
+	})
 	page, err := podconfigd.NewPodConfigClient(d.grpc(t, d.socket)).History(t.Context(), &podconfigd.HistoryRequest{Pods: true, Since: timestamppb.New(l.now)})
 	if err != nil || len(page.GetRecords()) != 1 {
 		t.Fatal(page, err)
@@ -252,7 +263,7 @@ func TestHistoryOverGRPC(t *testing.T) {
 	}
 	pod.TypeMeta, before.TypeMeta = want.Pod.TypeMeta, want.Before.TypeMeta
 	got := v1alpha1.HistoryRecord{
-		Time: new(r.GetTime().AsTime()), Instance: r.GetInstance(), Revision: r.GetRevision(),
+		Time: new(r.GetTime().AsTime()), Instance: r.GetInstance(), Revision: r.GetRevision(), UpdateRevision: r.GetUpdateRevision(),
 		Op: v1alpha1.Op(strings.TrimPrefix(r.GetOp().String(), "OPERATION_")), Source: r.GetSource(),
 		Namespace: r.GetNamespace(), Name: r.GetName(), UID: r.GetUid(), Changes: r.GetChanges(), Gap: r.GetGap(), Replaced: r.GetReplaced(),
 		File: &v1alpha1.HistoryFile{

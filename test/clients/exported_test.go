@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -51,7 +52,7 @@ func (n *exportingNode) difference(t *testing.T, got []string) error {
 			t.Errorf("the history has a gap: %s", r.Gap)
 		}
 		if r.Revision > n.first.Revision && r.UID != "" {
-			want = append(want, fmt.Sprintf("%s %s %d", strings.ToLower(string(r.Op)), r.UID, r.Revision))
+			want = append(want, fmt.Sprintf("%s %s %d", strings.ToLower(string(r.Op)), r.UID, cmp.Or(r.UpdateRevision, r.Revision)))
 		}
 	}
 	for i := range max(len(want), len(got)) {

@@ -3179,9 +3179,12 @@ type HistoryRecord struct {
 	Pod    []byte `protobuf:"bytes,13,opt,name=pod,proto3" json:"pod,omitempty"`
 	// replaced is true in a REMOVE if another pod takes over the name at once. Its ADD
 	// follows. An edited static pod is another pod.
-	Replaced      bool `protobuf:"varint,14,opt,name=replaced,proto3" json:"replaced,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Replaced bool `protobuf:"varint,14,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	// update_revision is the revision of the update in the stream, if it is another. An update
+	// of several pods has that of its last one.
+	UpdateRevision int64 `protobuf:"varint,15,opt,name=update_revision,json=updateRevision,proto3" json:"update_revision,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HistoryRecord) Reset() {
@@ -3310,6 +3313,13 @@ func (x *HistoryRecord) GetReplaced() bool {
 		return x.Replaced
 	}
 	return false
+}
+
+func (x *HistoryRecord) GetUpdateRevision() int64 {
+	if x != nil {
+		return x.UpdateRevision
+	}
+	return 0
 }
 
 // HistoryFile is a manifest file when the version of the pod was read.
@@ -5765,7 +5775,7 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x05after\x18\v \x01(\x03R\x05after\"v\n" +
 	"\x0fHistoryResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".podconfigd.v1alpha1.HistoryRecordR\arecords\x12%\n" +
-	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\xab\x03\n" +
+	"\x0econtinue_token\x18\x02 \x01(\tR\rcontinueToken\"\xd4\x03\n" +
 	"\rHistoryRecord\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x1a\n" +
@@ -5781,7 +5791,8 @@ const file_podconfigd_v1alpha1_podconfigd_proto_rawDesc = "" +
 	"\x03gap\x18\v \x01(\tR\x03gap\x12\x16\n" +
 	"\x06before\x18\f \x01(\fR\x06before\x12\x10\n" +
 	"\x03pod\x18\r \x01(\fR\x03pod\x12\x1a\n" +
-	"\breplaced\x18\x0e \x01(\bR\breplaced\"Y\n" +
+	"\breplaced\x18\x0e \x01(\bR\breplaced\x12'\n" +
+	"\x0fupdate_revision\x18\x0f \x01(\x03R\x0eupdateRevision\"Y\n" +
 	"\vHistoryFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\rR\x03uid\x12\x10\n" +

@@ -22,8 +22,11 @@ type HistoryRecord struct {
 	// Instance and Revision are those of the stream.
 	Instance string `json:"instance,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
-	Op       Op     `json:"op,omitempty"`
-	Source   string `json:"source,omitempty"`
+	// UpdateRevision is the revision of the update in the stream, if it is another. An update of several pods has that of its
+	// last one.
+	UpdateRevision int64  `json:"updateRevision,omitempty"`
+	Op             Op     `json:"op,omitempty"`
+	Source         string `json:"source,omitempty"`
 	// Namespace, Name and UID identify the pod. They are empty if a source delivered an
 	// empty first set.
 	Namespace string `json:"namespace,omitempty"`

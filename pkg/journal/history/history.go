@@ -133,6 +133,9 @@ func record(r *store.Record, pods bool) *v1alpha1.HistoryRecord {
 		return out
 	}
 	out.Op, out.Source = v1alpha1.Op(r.Op.String()), r.Source
+	if r.Update != r.Revision {
+		out.UpdateRevision = r.Update
+	}
 	if r.Pod == nil {
 		return out
 	}

@@ -23,12 +23,12 @@ func version(labels map[string]string, file config.File) *journal.Pod {
 // Who may write to the file is as important as what is in it.
 func TestChangesOfTheFile(t *testing.T) {
 	r := &store.Record{
-		Op: config.UPDATE, Source: config.FileSource,
+		Revision: 5, Update: 6, Op: config.UPDATE, Source: config.FileSource,
 		Before: version(map[string]string{"a": "1"}, config.File{Path: "/m/a.yaml", Mode: 0o644}),
 		Pod:    version(map[string]string{"a": "2"}, config.File{Path: "/m/b\xff.yaml", UID: 1000, GID: 4294967295, Mode: 0o7}),
 	}
 	want := &v1alpha1.HistoryRecord{
-		Op: v1alpha1.OpUpdate, Source: "file", Namespace: "default", Name: "web", UID: "1",
+		Revision: 5, UpdateRevision: 6, Op: v1alpha1.OpUpdate, Source: "file", Namespace: "default", Name: "web", UID: "1",
 		File: &v1alpha1.HistoryFile{Path: "/m/b\uFFFD.yaml", UID: 1000, GID: 4294967295, Mode: "0007"},
 		Changes: []string{
 			"file.path: /m/a.yaml → /m/b\uFFFD.yaml", "file.owner: 0:0 → 1000:4294967295", "file.mode: 0644 → 0007",
@@ -38,9 +38,9 @@ func TestChangesOfTheFile(t *testing.T) {
 	if diff := cmp.Diff(want, record(r, false)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	r.Op, r.Pod, r.Replaced = config.REMOVE, r.Before, true
+	r.Revision, r.Op, r.Pod, r.Replaced = 6, config.REMOVE, r.Before, true
 	want = &v1alpha1.HistoryRecord{
-		Op: v1alpha1.OpRemove, Source: "file", Namespace: "default", Name: "web", UID: "1", Replaced: true,
+		Revision: 6, Op: v1alpha1.OpRemove, Source: "file", Namespace: "default", Name: "web", UID: "1", Replaced: true,
 		File: &v1alpha1.HistoryFile{Path: "/m/a.yaml", Mode: "0644"},
 	}
 	if diff := cmp.Diff(want, record(r, false)); diff != "" {

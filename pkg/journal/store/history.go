@@ -39,8 +39,10 @@ type Record struct {
 	Time     time.Time
 	Instance string
 	Revision int64
-	Op       config.PodOperation
-	Source   string
+	// Update is the revision of the update; 0 for a gap.
+	Update int64
+	Op     config.PodOperation
+	Source string
 	// Pod is the new version. In a REMOVE, it is the removed version. It is nil for an update
 	// without pods.
 	Pod *journal.Pod

@@ -30,7 +30,7 @@ func wanted(instance string, sets []*journal.Set) []Record {
 			}
 		}
 		for _, u := range set.Updates {
-			r := Record{Time: set.Time, Instance: instance, Op: u.Op, Source: u.Source, Revision: revision}
+			r := Record{Time: set.Time, Instance: instance, Op: u.Op, Source: u.Source, Revision: revision, Update: u.Revision}
 			for _, p := range u.Pods {
 				key := sourceUID{u.Source, p.Object.UID}
 				r.Pod, r.Before, r.Replaced = p, pods[key], false

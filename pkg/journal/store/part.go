@@ -159,7 +159,7 @@ func (p *part) names(set *journal.Set) {
 
 // change yields the record of one pod of an update, or of an update without pods.
 func (p *part) change(set *journal.Set, u *journal.Update, revision int64, pod *journal.Pod) error {
-	r := Record{Time: set.Time, Instance: p.header.Instance, Revision: revision, Op: u.Op, Source: u.Source, Pod: pod}
+	r := Record{Time: set.Time, Instance: p.header.Instance, Revision: revision, Update: u.Revision, Op: u.Op, Source: u.Source, Pod: pod}
 	if pod != nil {
 		name := nameKey{u.Source, pod.Object.Namespace, pod.Object.Name}
 		r.Before = p.pods[keyOf(pod)]

@@ -46,7 +46,7 @@ func (a *podConfigAPI) History(ctx context.Context, request *v1alpha1.HistoryReq
 // historyRecord converts a record, and returns its size.
 func historyRecord(r *stream.HistoryRecord) (*v1alpha1.HistoryRecord, int, error) {
 	message := &v1alpha1.HistoryRecord{
-		Instance: r.Instance, Revision: r.Revision, Source: r.Source,
+		Instance: r.Instance, Revision: r.Revision, UpdateRevision: r.UpdateRevision, Source: r.Source,
 		Namespace: r.Namespace, Name: r.Name, Uid: r.UID, Changes: r.Changes, Gap: r.Gap, Replaced: r.Replaced,
 		Op: params.Operation(string(r.Op)),
 	}
