@@ -78,6 +78,7 @@ class Pods:
         if update.get("reset"):
             print("RESET: forget every pod", flush=True)
             self.pods.clear()
+            self.set.clear()  # a SET that has begun is void
             self.instance, self.since = "", 0  # if the connection ends now, all pods are needed again
         op = update["op"]
         for pod in update.get("pods", []):

@@ -290,6 +290,24 @@ func TestFollowExamplesSaveRevisions(t *testing.T) {
 	}
 }
 
+// A subscriber that falls behind gets a reset also between the lines of a SET. The lines before it are void.
+func TestFollowForgetsABegunSet(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "python3", "-B", "-c", `
+import follow
+pods = follow.Pods("mode=snapshot")
+line = lambda name, **more: {"instance": "i", "op": "SET", "pods": [{"metadata": {"namespace": "ns", "name": name, "uid": name}}], **more}
+for update in line("a", **{"continues": True}), {"instance": "i", "op": "BOOKMARK", "reset": True}, line("b", revision=5):
+    pods.take(update)
+print(*[p["metadata"]["name"] for p in pods.pods.values()])
+`)
+	cmd.Dir = filepath.Join("..", "..", "..", "examples")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasSuffix(string(out), "\nb\n") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
 // runExample runs an example until the test ends, and returns its lines.
 func runExample(t *testing.T, name, socket string) <-chan string {
 	t.Helper()
