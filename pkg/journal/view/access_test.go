@@ -282,6 +282,21 @@ func TestResumeAfterUnknownRules(t *testing.T) {
 	want(t, resume(j.Revision()))
 }
 
+// A client that knows what it has missed must know too that it sees other pods.
+func TestNewRulesAreTheFirstReasonOfAReset(t *testing.T) {
+	j := newJournal(journal.Options{MaxUpdates: 1})
+	g := j.gate(rule(t, access.Full, "image=seen"))
+	appendSet(j, update(config.ADD, "a=seen", "b=hidden"))
+	before := j.Revision()
+	g.SetPolicy(access.NewPolicy([]access.Rule{rule(t, access.Full, "image=hidden")}))
+	appendSet(j, update(config.UPDATE, "a=seen"))
+	appendSet(j, update(config.UPDATE, "a=seen"))
+	frames := next(t, j.through(t, g, StreamOptions{Instance: j.Instance(), Since: &before}))
+	if !frames[0].Reset || !strings.HasPrefix(frames[0].Message, "the access rules changed") {
+		t.Errorf("%+v", frames[0])
+	}
+}
+
 // A watch of names ends when its rules change. One by UID gets the difference.
 func TestWatchesWhenRulesAreReplaced(t *testing.T) {
 	j := newJournal(journal.Options{})

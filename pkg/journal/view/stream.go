@@ -96,7 +96,7 @@ func Stream(j *journal.Journal, opts StreamOptions) *Cursor {
 	}
 	if opts.Since == nil {
 		c.open("")
-	} else if err := cmp.Or(j.Resumable(opts.Instance, *opts.Since, opts.Selector.recorded(opts.Ops)), opts.scope.resumable(*opts.Since)); err != nil {
+	} else if err := cmp.Or(opts.scope.resumable(*opts.Since), j.Resumable(opts.Instance, *opts.Since, opts.Selector.recorded(opts.Ops))); err != nil {
 		_ = c.fellBehind(err) // the stream starts again
 	} else {
 		c.resume(*opts.Since)
