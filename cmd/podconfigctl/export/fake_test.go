@@ -68,8 +68,8 @@ func serveCollector(t *testing.T, with credentials.TransportCredentials, a answe
 }
 
 // daemon is an HTTP server with the paths of the daemon. Each request for the stream gets the next of the streams, and the last stays
-// open. The history begins at its first record. Those without an operation are not selected. If the first is nil, the first request
-// for the history fails.
+// open. A stream that begins with nil is refused for now. The history begins at its first record. Those without an operation are not
+// selected. If the first is nil, the first request for the history fails.
 type daemon struct {
 	mu      sync.Mutex // guards streams
 	streams [][]*v1alpha1.Update
@@ -119,6 +119,10 @@ func serveDaemon(t *testing.T, history []*v1alpha1.HistoryRecord, streams ...[]*
 			d.streams = d.streams[1:]
 		}
 		d.mu.Unlock()
+		if len(stream) > 0 && stream[0] == nil {
+			http.Error(w, "too many subscribers", http.StatusTooManyRequests)
+			return
+		}
 		for _, u := range stream {
 			answer(w, u)
 		}
@@ -132,13 +136,19 @@ func serveDaemon(t *testing.T, history []*v1alpha1.HistoryRecord, streams ...[]*
 	return d
 }
 
-// start runs the command until the test ends. stop ends it earlier, and returns what it has printed.
-func start(t *testing.T, d *daemon, o *Options) (stop func() string) {
+func clientOf(t *testing.T, d *daemon) *client.Client {
 	t.Helper()
 	c, err := client.NewForConfig(client.Config{Server: d.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// start runs the command until the test ends. stop ends it earlier, and returns what it has printed.
+func start(t *testing.T, d *daemon, o *Options) (stop func() string) {
+	t.Helper()
+	c := clientOf(t, d)
 	if o.stateFile == "" {
 		o.stateFile = filepath.Join(t.TempDir(), "position")
 	}

@@ -79,7 +79,10 @@ func (e *exporter) changes(ctx context.Context, from position, instance string, 
 			items = []item{{record: gap(convert.at, fmt.Sprintf("changes after revision %d can be missing: %s", convert.at.Revision, missing))}}
 		}
 		before = ""
-		for _, i := range append(items, convert.items(e.update(r, stream))...) {
+		items = append(items, convert.items(e.update(r, stream))...)
+		convert.at.Revision = r.Revision
+		items[len(items)-1].reached = convert.at
+		for _, i := range items {
 			if !emit(i) {
 				return convert.at, exported, nil
 			}
@@ -102,9 +105,10 @@ func isRefused(err error, codes ...int) bool {
 	return ok && slices.Contains(codes, refused.Code)
 }
 
-// update returns the update of a record of the history. It has no pods if they are not selected.
+// update returns the update of a record of the history, with the revision that all pods of the update have in the stream. It has no pods
+// if they are not selected.
 func (e *exporter) update(r *v1alpha1.HistoryRecord, stream *client.Options) *v1alpha1.Update {
-	u := &v1alpha1.Update{Instance: r.Instance, Revision: r.Revision, Time: r.Time, Op: r.Op, Source: r.Source}
+	u := &v1alpha1.Update{Instance: r.Instance, Revision: cmp.Or(r.UpdateRevision, r.Revision), Time: r.Time, Op: r.Op, Source: r.Source}
 	pod := cmp.Or(r.Pod, r.Before)
 	if pod == nil || stream.Namespace != "" && pod.Namespace != stream.Namespace || stream.NoMirrorPods && config.IsMirrorPod(pod) ||
 		len(stream.Ops) > 0 && !slices.Contains(stream.Ops, r.Op) && !slices.Contains(stream.Ops, v1alpha1.OpAll) {
