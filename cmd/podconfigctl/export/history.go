@@ -68,7 +68,7 @@ func (e *exporter) changes(ctx context.Context, from position, instance string, 
 		case before != "" && r.Instance != from.Instance:
 			return from, unknown, nil
 		case r.Revision <= convert.at.Revision:
-			if r.Gap != "" && (r.Revision == convert.at.Revision || r.Revision == 0) { // at the end of the history
+			if r.Gap != "" { // at the end of the history
 				after = unknown
 			}
 			continue

@@ -57,3 +57,10 @@ func TestARecordOfTheHistoryHasTheRevisionOfTheUpdate(t *testing.T) {
 		t.Errorf("the positions are %v, %v", reached, err)
 	}
 }
+
+// A file of the history can be damaged before the position. What is behind the damage is missing.
+func TestAHistoryThatIsDamagedBeforeThePositionIsAGap(t *testing.T) {
+	d := serveDaemon(t, []*v1alpha1.HistoryRecord{record(2, v1alpha1.OpAdd, "a"), {Instance: "i", Revision: 2, Gap: "damaged"}},
+		[]*v1alpha1.Update{reset("too old"), update(0, v1alpha1.OpAdd, "z"), synced(8), update(9, v1alpha1.OpAdd, "b")}, nil)
+	want(t, resume(t, d, 4, nil), "gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9")
+}
