@@ -175,6 +175,11 @@ func (e *exporter) follow(ctx context.Context, from position, emit func(item) bo
 			}
 			e.node = status.NodeName
 		}
+		if u.Reset && u.Instance == "" && current.at.Revision != 0 { // by the client: the stream ended before the current pods
+			e.diff.Reset()
+			_ = await.For(ctx, retryDaemon)
+			return current.at, nil
+		}
 		if u.Reset {
 			to, after := e.fill(ctx, current.at, u.Instance, emit)
 			if after == exported {

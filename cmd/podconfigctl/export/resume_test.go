@@ -58,6 +58,16 @@ func TestARecordOfTheHistoryHasTheRevisionOfTheUpdate(t *testing.T) {
 	}
 }
 
+// The client forgets its position at a reset. If the stream ends before the current pods, it is opened again from the position of the
+// command: nothing is missing.
+func TestAStreamThatEndsAfterAResetIsNoGap(t *testing.T) {
+	d := serveDaemon(t, []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "a")},
+		[]*v1alpha1.Update{reset("too old"), update(0, v1alpha1.OpAdd, "a")},
+		[]*v1alpha1.Update{update(0, v1alpha1.OpAdd, "a"), synced(8)}, []*v1alpha1.Update{update(9, v1alpha1.OpAdd, "b")})
+	want(t, resume(t, d, 4, nil), "pod.add b 9")
+	wantAsked(t, d, "4", "", "4")
+}
+
 // A file of the history can be damaged before the position. What is behind the damage is missing.
 func TestAHistoryThatIsDamagedBeforeThePositionIsAGap(t *testing.T) {
 	d := serveDaemon(t, []*v1alpha1.HistoryRecord{record(2, v1alpha1.OpAdd, "a"), {Instance: "i", Revision: 2, Gap: "damaged"}},
