@@ -8,6 +8,7 @@ package export
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -93,10 +94,11 @@ type exporter struct {
 	*Options
 	client    *client.Client
 	collector *collector
-	// node is the name of the node, which is known before the first item.
-	node string
-	diff *poddiff.Stream
-	note func(error)
+	// node is the name of the node, which is known before the first item. accepted is true if the daemon has accepted a stream.
+	node     string
+	accepted bool
+	diff     *poddiff.Stream
+	note     func(error)
 	*metrics
 }
 
@@ -163,7 +165,12 @@ func (e *exporter) follow(ctx context.Context, from position, emit func(item) bo
 	opts.OnDisconnect = func(err error, _ time.Duration) { e.note(err) }
 	current := newConverter(e, from)
 	for u, err := range e.client.Updates(ctx, opts) {
+		e.accepted = e.accepted || err == nil
 		switch {
+		case err != nil && e.accepted && !isRefused(err, http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusNotImplemented):
+			e.note(err) // it may pass: after a restart of the daemon, all subscribers come back at once
+			_ = await.For(ctx, retryDaemon)
+			return from, nil
 		case err != nil:
 			return from, cli.AsFlags(err)
 		case e.node == "":

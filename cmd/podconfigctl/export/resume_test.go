@@ -68,6 +68,14 @@ func TestAStreamThatEndsAfterAResetIsNoGap(t *testing.T) {
 	wantAsked(t, d, "4", "", "4")
 }
 
+// After a restart of the daemon, all subscribers come back at once. A refusal that may pass does not end the command.
+func TestATemporaryRefusal(t *testing.T) {
+	d := serveDaemon(t, []*v1alpha1.HistoryRecord{record(3, v1alpha1.OpAdd, "a"), record(5, v1alpha1.OpUpdate, "a")},
+		[]*v1alpha1.Update{reset("too old")}, []*v1alpha1.Update{nil}, []*v1alpha1.Update{update(9, v1alpha1.OpAdd, "b")})
+	want(t, resume(t, d, 4, nil), "pod.update a 5", "pod.add b 9")
+	wantAsked(t, d, "4", "5", "5")
+}
+
 // A file of the history can be damaged before the position. What is behind the damage is missing.
 func TestAHistoryThatIsDamagedBeforeThePositionIsAGap(t *testing.T) {
 	d := serveDaemon(t, []*v1alpha1.HistoryRecord{record(2, v1alpha1.OpAdd, "a"), {Instance: "i", Revision: 2, Gap: "damaged"}},
