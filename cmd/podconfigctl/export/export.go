@@ -188,7 +188,7 @@ func (e *exporter) follow(ctx context.Context, from position, emit func(item) bo
 			return current.at, nil
 		}
 		if u.Reset {
-			to, after := e.fill(ctx, current.at, u.Instance, emit)
+			to, after := e.fill(ctx, current.at, u, emit)
 			if after == exported {
 				return to, nil
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -28,16 +29,19 @@ const (
 	exported
 )
 
-// fill exports the changes after a position from the history of the daemon, which the stream of an instance can't resume from. It
-// returns the position that it has reached.
-func (e *exporter) fill(ctx context.Context, from position, instance string, emit func(item) bool) (position, outcome) {
+// accessChanged begins the message of a reset after which other pods are visible: the history does not tell which.
+const accessChanged = "the access rules changed"
+
+// fill exports the changes after a position from the history of the daemon, after a reset of the stream. It returns the position that
+// it has reached.
+func (e *exporter) fill(ctx context.Context, from position, reset *v1alpha1.Update, emit func(item) bool) (position, outcome) {
 	stream := e.Stream()
-	if from.Revision == 0 || !inHistory(&stream) {
+	if from.Revision == 0 || !inHistory(&stream) || strings.HasPrefix(reset.Message, accessChanged) {
 		return from, unknown
 	}
-	to, after, err := e.changes(ctx, from, instance, &stream, "", emit)
+	to, after, err := e.changes(ctx, from, reset.Instance, &stream, "", emit)
 	if to == from && isRefused(err, http.StatusGone) {
-		to, after, err = e.changes(ctx, from, instance, &stream, "the history of the daemon begins later", emit)
+		to, after, err = e.changes(ctx, from, reset.Instance, &stream, "the history of the daemon begins later", emit)
 	}
 	switch {
 	case isRefused(err, http.StatusNotFound, http.StatusForbidden): // there is no state directory, or the client may not read it
@@ -52,7 +56,7 @@ func (e *exporter) fill(ctx context.Context, from position, instance string, emi
 
 // changes is fill with the whole history if a reason is given why changes before it are missing.
 func (e *exporter) changes(ctx context.Context, from position, instance string, stream *client.Options, before string, emit func(item) bool) (position, outcome, error) {
-	opts := client.HistoryOptions{Source: stream.Source, Owner: stream.Owner, Pods: true}
+	opts := client.HistoryOptions{Source: stream.Source, Pods: true}
 	if before == "" {
 		opts.Instance, opts.After = from.Instance, from.Revision
 	}
@@ -94,9 +98,15 @@ func (e *exporter) changes(ctx context.Context, from position, instance string, 
 	return convert.at, after, nil
 }
 
-// inHistory reports whether the history can select what the stream selects: it has no labels and no fields.
+// stored are the operations that are in the history.
+var stored = []v1alpha1.Op{v1alpha1.OpAdd, v1alpha1.OpUpdate, v1alpha1.OpRemove, v1alpha1.OpDelete, v1alpha1.OpReconcile}
+
+// inHistory reports whether the history can select what the stream selects: it has no labels, no fields, not the owners of then, and
+// not all operations.
 func inHistory(stream *client.Options) bool {
-	return stream.LabelSelector == "" && stream.FieldSelector == "" && len(stream.Fields) == 0
+	other := func(op v1alpha1.Op) bool { return !slices.Contains(stored, op) }
+	return stream.LabelSelector == "" && stream.FieldSelector == "" && len(stream.Fields) == 0 && stream.Owner == "" &&
+		!slices.ContainsFunc(stream.Ops, other)
 }
 
 // isRefused reports whether the daemon has answered with one of the codes.
@@ -111,7 +121,7 @@ func (e *exporter) update(r *v1alpha1.HistoryRecord, stream *client.Options) *v1
 	u := &v1alpha1.Update{Instance: r.Instance, Revision: cmp.Or(r.UpdateRevision, r.Revision), Time: r.Time, Op: r.Op, Source: r.Source}
 	pod := cmp.Or(r.Pod, r.Before)
 	if pod == nil || stream.Namespace != "" && pod.Namespace != stream.Namespace || stream.NoMirrorPods && config.IsMirrorPod(pod) ||
-		len(stream.Ops) > 0 && !slices.Contains(stream.Ops, r.Op) && !slices.Contains(stream.Ops, v1alpha1.OpAll) {
+		len(stream.Ops) > 0 && !slices.Contains(stream.Ops, r.Op) {
 		return u
 	}
 	u.Pods = []*v1.Pod{pod}

@@ -82,3 +82,22 @@ func TestAHistoryThatIsDamagedBeforeThePositionIsAGap(t *testing.T) {
 		[]*v1alpha1.Update{reset("too old"), update(0, v1alpha1.OpAdd, "z"), synced(8), update(9, v1alpha1.OpAdd, "b")}, nil)
 	want(t, resume(t, d, 4, nil), "gap 4 changes after revision 4 can be missing: too old", "pod.add z", "pod.add b 9")
 }
+
+// The history does not have what these select, or what they would have selected then.
+func TestWhatTheHistoryCanNotSelectIsAGap(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Options)
+		reset  string
+	}{
+		"an owner, which is not known any more": {func(o *Options) { o.Owner = "deployment/web" }, "too old"},
+		"an operation that is not stored":       {func(o *Options) { o.Ops = []v1alpha1.Op{v1alpha1.OpAdd, v1alpha1.OpPLEG} }, "too old"},
+		"all operations":                        {func(o *Options) { o.Ops = []v1alpha1.Op{v1alpha1.OpAll} }, "too old"},
+		"pods that are visible since":           {nil, "the access rules changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := serveDaemon(t, []*v1alpha1.HistoryRecord{record(4, v1alpha1.OpAdd, "c")},
+				[]*v1alpha1.Update{reset(test.reset), update(0, v1alpha1.OpAdd, "z"), synced(8), update(9, v1alpha1.OpAdd, "b")}, nil)
+			want(t, resume(t, d, 4, test.change), "gap 4 changes after revision 4 can be missing: "+test.reset, "pod.add z", "pod.add b 9")
+		})
+	}
+}
