@@ -12,12 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var (
-	// ErrLocked means that another process has the lock, or has removed the file just now.
-	ErrLocked = errors.New("another process has the lock")
-	// errForeign means that others may be able to lock the file.
-	errForeign = errors.New("it is not a regular file of this user with one name: remove it")
-)
+// errForeign means that others may be able to lock the file.
+var errForeign = errors.New("it is not a regular file of this user with one name: remove it")
 
 // Lock locks a file that no other user can open, until the result is closed. It creates the file if necessary. It does not wait:
 // if another process has the lock, the error is ErrLocked.

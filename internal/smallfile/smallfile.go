@@ -20,6 +20,9 @@ const (
 	patience = time.Second
 )
 
+// ErrLocked means that another process has the lock, or has removed the file just now.
+var ErrLocked = errors.New("another process has the lock")
+
 // Read returns the contents of a regular file of at most [MaxLength] bytes.
 func Read(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)

@@ -110,9 +110,17 @@ type item struct {
 
 // Run exports until the context is done.
 func (o *Options) Run(ctx context.Context, c *client.Client, streams cli.IOStreams) error {
-	from, err := loadPosition(o.stateFile)
-	if err != nil {
-		return err
+	var from position
+	if o.stateFile != "" {
+		path, lock, err := lockPosition(o.stateFile)
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+		o.stateFile = path
+		if from, err = loadPosition(path); err != nil {
+			return err
+		}
 	}
 	to, err := o.dial()
 	if err != nil {

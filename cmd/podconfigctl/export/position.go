@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
 // position is where a stream is resumed. The zero value is before all.
@@ -15,11 +18,34 @@ type position struct {
 	Revision int64  `json:"revision"`
 }
 
+// maxLinks is how many symbolic links a state file can be behind.
+const maxLinks = 40
+
+// lockPosition locks a state file until the result is closed, and returns its path behind links, which can lead to a file that does not
+// exist yet. Of two processes with one file, each would store a position up to which only the other has sent.
+func lockPosition(path string) (string, io.Closer, error) {
+	for range maxLinks {
+		to, err := os.Readlink(path)
+		if err != nil { // it is no link
+			break
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Dir(path) + string(filepath.Separator) + to // Join removes a link before ".."
+		}
+		path = to
+	}
+	lock, err := smallfile.Lock(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".lock"))
+	switch {
+	case errors.Is(err, smallfile.ErrLocked):
+		return "", nil, fmt.Errorf("--state-file: another export uses %s: give each its own file", path)
+	case err != nil && !errors.Is(err, errors.ErrUnsupported):
+		return "", nil, fmt.Errorf("--state-file: %w", err)
+	}
+	return path, lock, nil
+}
+
 // loadPosition reads a position. It is zero without a file.
 func loadPosition(path string) (p position, err error) {
-	if path == "" {
-		return p, nil
-	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/podconfigd/podconfigd/internal/smallfile"
 )
 
 // FS is the file system of a log. Names are paths. The error for a missing file is
@@ -110,8 +112,11 @@ func (osFS) SyncDir(dir string) error {
 }
 
 func (osFS) Lock(name string) (io.Closer, error) {
-	f, err := lock(name)
-	if err != nil {
+	f, err := smallfile.Lock(name)
+	switch {
+	case errors.Is(err, smallfile.ErrLocked):
+		return nil, fmt.Errorf("locking %s: %w", name, ErrLocked)
+	case err != nil:
 		return nil, err // and no file in the interface
 	}
 	return f, nil
