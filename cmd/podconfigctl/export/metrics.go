@@ -16,8 +16,12 @@ import (
 	"github.com/podconfigd/podconfigd/internal/metric"
 )
 
-// headerTimeout is the time in which a request for the metrics must begin.
-const headerTimeout = 10 * time.Second
+// requestTimeout is the time in which a request for the metrics must arrive, and its answer must be read. idleTimeout is the time after
+// which a connection without a request is closed. A Prometheus asks more often.
+const (
+	requestTimeout = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+)
 
 // metrics count what was exported.
 type metrics struct {
@@ -64,10 +68,14 @@ func serveMetrics(ctx context.Context, address string, reg *prometheus.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("--metrics-bind-address: %w", err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
+	server := metricsServer(reg)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) }) // ends with Close
 	return func() { _ = server.Close(); serving.Wait() }, nil
+}
+
+func metricsServer(reg *prometheus.Registry) *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	return &http.Server{Handler: mux, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, IdleTimeout: idleTimeout}
 }
