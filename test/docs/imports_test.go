@@ -95,7 +95,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"cmd/podconfigctl":             {"cmd/podconfigctl/config", "cmd/podconfigctl/export", "cmd/podconfigctl/get", "cmd/podconfigctl/history", "cmd/podconfigctl/lookup", "cmd/podconfigctl/proxy", "cmd/podconfigctl/release", "cmd/podconfigctl/resync", "cmd/podconfigctl/status", "cmd/podconfigctl/top", "cmd/podconfigctl/validate", "cmd/podconfigctl/watch", "internal/command"},
 		"cmd/podconfigctl/cli":         {"cmd/podconfigctl/podname", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "pkg/client"},
 		"cmd/podconfigctl/config":      {"internal/command", "internal/configfile"},
-		"cmd/podconfigctl/export":      {"cmd/podconfigctl/cli", "internal/command", "internal/loopback", "internal/poddiff", "internal/smallfile", "internal/version", "api/stream/v1alpha1", "pkg/client", "pkg/config"},
+		"cmd/podconfigctl/export":      {"cmd/podconfigctl/cli", "internal/command", "internal/loopback", "internal/poddiff", "internal/printable", "internal/smallfile", "internal/version", "api/stream/v1alpha1", "pkg/client", "pkg/config"},
 		"cmd/podconfigctl/get":         {"api/stream/v1alpha1", "cmd/podconfigctl/cli", "cmd/podconfigctl/objectprint", "cmd/podconfigctl/podname", "internal/command", "internal/podfields", "pkg/client", "pkg/config"},
 		"cmd/podconfigctl/history":     {"cmd/podconfigctl/cli", "cmd/podconfigctl/podname", "internal/command", "api/stream/v1alpha1", "internal/poddiff", "internal/podfields", "pkg/client", "pkg/config", "pkg/journal/history"},
 		"cmd/podconfigctl/lookup":      {"cmd/podconfigctl/cli", "cmd/podconfigctl/podname", "internal/command", "api/stream/v1alpha1", "pkg/client"},

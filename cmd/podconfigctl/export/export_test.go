@@ -139,11 +139,12 @@ func TestTheBodyIsTheDifference(t *testing.T) {
 	e := &exporter{Options: &Options{body: "diff"}, diff: poddiff.NewStream(), metrics: newMetrics(nil)}
 	c := newConverter(e, position{"i", 1})
 	before, after := update(2, v1alpha1.OpAdd, "a"), update(3, v1alpha1.OpUpdate, "a")
-	after.Pods[0].Labels = map[string]string{"k": "v"}
+	after.Pods[0].Labels, after.Pods[0].Annotations = map[string]string{"k": "v"}, map[string]string{"k": "v\nspec.nodeName: a"}
+	before.Pods[0].Annotations = map[string]string{"k": "v"}
 	if got := c.items(before)[0].record.Body.GetStringValue(); got != "" {
 		t.Errorf("the body of an ADD is %q", got)
 	}
-	if got := c.items(after)[0].record.Body.GetStringValue(); got != `metadata.labels: (none) → {"k":"v"}` {
+	if got := c.items(after)[0].record.Body.GetStringValue(); got != `metadata.labels: (none) → {"k":"v"}`+"\n"+`metadata.annotations.k: v → v\nspec.nodeName: a` {
 		t.Errorf("got %q", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podconfigd/podconfigd/api/stream/v1alpha1"
 	"github.com/podconfigd/podconfigd/internal/poddiff"
+	"github.com/podconfigd/podconfigd/internal/printable"
 )
 
 const (
@@ -93,7 +94,11 @@ func (c *converter) record(u *v1alpha1.Update, pod *v1.Pod) *logs.LogRecord {
 		body = asJSON(pod)
 	case c.body == "diff" && u.Op != v1alpha1.OpSync && u.Op != v1alpha1.OpHousekeeping:
 		if change := c.diff.Take(u.Op, pod); change.Before != nil && change.After != nil {
-			body = strings.Join(poddiff.Compare(change.Before, change.After), "\n")
+			lines := poddiff.Compare(change.Before, change.After)
+			for i := range lines {
+				lines[i] = printable.Escape(lines[i]) // a value can have a line break
+			}
+			body = strings.Join(lines, "\n")
 		}
 	}
 	return newRecord(u.Op, u.Time, u.Revision, about, body)
