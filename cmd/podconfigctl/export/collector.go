@@ -264,7 +264,7 @@ func (e *exporter) send(ctx context.Context, records []*logs.LogRecord) error {
 			e.records.Add(float64(len(records)))
 			return nil
 		}
-		e.note(fmt.Errorf("sending to %s: it rejected %d of %d records: %s", e.address, rejected, len(records), why))
+		e.note(fmt.Errorf("sending to %s: %d of %d records are %w: %s", e.address, rejected, len(records), errRefused, why))
 		_, _, noGap := e.request(ctx, []*logs.LogRecord{rejection(records, rejected, why)})
 		switch {
 		case noGap != nil && !errors.Is(noGap, errRefused):
@@ -313,7 +313,11 @@ func noter(notes io.Writer) func(error) {
 		defer mu.Unlock()
 		if err.Error() != last {
 			last = err.Error()
-			fmt.Fprintf(notes, "podconfigctl: %v; trying again\n", err)
+			then := "trying again"
+			if errors.Is(err, errRefused) {
+				then = "sending a gap"
+			}
+			fmt.Fprintf(notes, "podconfigctl: %v; %s\n", err, then)
 		}
 	}
 }
