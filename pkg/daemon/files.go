@@ -59,7 +59,11 @@ func (r revisions) reserve(ceiling int64) error {
 	return nil
 }
 
-// MadeFile reports whether an entry of a directory looks like a file that podconfigd created: a
+// exportName is the name of the state file of podconfigctl export in the state directory, in deploy/kubernetes/components/export. Its
+// lock looks like that of a socket.
+const exportName = "export.json"
+
+// MadeFile reports whether an entry of a directory looks like a file that podconfigd or podconfigctl export created: a
 // socket, its lock, the revision beside it, or a file of the state directory.
 func MadeFile(e fs.DirEntry) bool {
 	name := e.Name()
@@ -69,7 +73,7 @@ func MadeFile(e fs.DirEntry) bool {
 	case !e.Type().IsRegular():
 		return false
 	case store.IsFile(name), socket.IsLock(name), name == accessRulesName, name == accessRulesName+smallfile.NewSuffix,
-		name == kubeletName, name == kubeletName+smallfile.NewSuffix:
+		name == kubeletName, name == kubeletName+smallfile.NewSuffix, name == exportName, name == exportName+smallfile.NewSuffix:
 		return true
 	}
 	_, unfinished, found := strings.Cut(name, revisionSuffix)

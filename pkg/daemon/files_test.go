@@ -132,6 +132,7 @@ func TestMadeFile(t *testing.T) {
 		"any.revision": 0, "any.revision.new": 0, ".any.revision123": 0,
 		"lock": 0, "journal-0000000001.log": 0, "journal-0000000002.log.damaged-20261122T000000Z+": 0,
 		"access-rules": 0, "access-rules.new": 0, ".podconfigd.sock.lock": 0,
+		"export.json": 0, "export.json.new": 0, ".export.json.lock": 0,
 	} {
 		files["ours/"+name] = &fstest.MapFile{Mode: mode}
 	}

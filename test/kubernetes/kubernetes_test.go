@@ -53,6 +53,7 @@ func TestKubernetes(t *testing.T) {
 		"rights":       rights,
 		"pod":          runsWithoutRoot,
 		"kubeadm":      runsForKubeadm,
+		"export":       runsExport,
 	} {
 		t.Run(name, func(t *testing.T) { run(t, c) })
 	}
