@@ -169,6 +169,9 @@ func (s *subscriber) take(f *view.Frame) error {
 	if f.Reset || f.Op == config.SET && (s.last == nil || s.last.Op != config.SET || !s.last.Continues) {
 		s.held, s.strict = map[string]string{}, true
 	}
+	if f.Reset {
+		s.since = nil
+	}
 	s.last = f
 	for i, p := range f.Pods {
 		uid := string(p.Object.UID)
