@@ -14,11 +14,18 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
-// The stand-in for OSS-Fuzz's command finds the file of a target as that does: by its name alone, in all folders below the package.
+// The stand-in for OSS-Fuzz's command finds the file of a target as that does: by its name alone, in all folders below the package. The
+// command takes all tests of the folder for one package, and imports it in a file in the present folder.
 const compileFuzzer = `#!/bin/bash -eu
 dir=$(go list -f '{{.Dir}}' "$1")
+test "$(go list -f '{{.XTestGoFiles}}' "$1")" = '[]'
 file=$(grep -rl --include='*.go' "$2" "$dir")
-grep -q "^func $2(.* \*testing.F) {" "$file"
+test "$(grep "func $2" "$file" | grep -c 'testing\.F')" = 1
+if [[ $1 == */internal/* ]]; then
+	printf 'package main\n\nimport _ "%s"\n\nfunc main() {}\n' "$1" >main.go
+	go list main.go >/dev/null
+	rm main.go
+fi
 echo "$1 $2" >>"$CALLS"
 set -o noclobber
 : >"$OUT/$3"
@@ -35,8 +42,12 @@ func TestOSSFuzz(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "compile_native_go_fuzzer_v2"), []byte(compileFuzzer), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	clone := filepath.Join(t.TempDir(), "clone")
+	if out, err := exec.CommandContext(t.Context(), "git", "clone", "-q", "--shared", root, clone).CombinedOutput(); err != nil {
+		t.Fatalf("git clone: %v\n%s", err, out)
+	}
 	cmd := exec.CommandContext(t.Context(), root+"/test/oss-fuzz/build.sh")
-	cmd.Dir = root
+	cmd.Dir = clone
 	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "OUT="+t.TempDir(), "CALLS="+calls)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build.sh: %v\n%s", err, out)
