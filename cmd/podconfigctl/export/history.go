@@ -98,13 +98,13 @@ func (e *exporter) changes(ctx context.Context, from position, instance string, 
 	return convert.at, after, nil
 }
 
-// stored are the operations that are in the history.
-var stored = []v1alpha1.Op{v1alpha1.OpAdd, v1alpha1.OpUpdate, v1alpha1.OpRemove, v1alpha1.OpDelete, v1alpha1.OpReconcile}
+// notStored are the operations that are not in the history.
+var notStored = []v1alpha1.Op{v1alpha1.OpSync, v1alpha1.OpPLEG, v1alpha1.OpHousekeeping, v1alpha1.OpAll}
 
 // inHistory reports whether the history can select what the stream selects: it has no labels, no fields, not the owners of then, and
 // not all operations.
 func inHistory(stream *client.Options) bool {
-	other := func(op v1alpha1.Op) bool { return !slices.Contains(stored, op) }
+	other := func(op v1alpha1.Op) bool { return slices.Contains(notStored, op) }
 	return stream.LabelSelector == "" && stream.FieldSelector == "" && len(stream.Fields) == 0 && stream.Owner == "" &&
 		!slices.ContainsFunc(stream.Ops, other)
 }
