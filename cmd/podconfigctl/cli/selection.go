@@ -44,7 +44,7 @@ func (s *Selection) Stream() client.Options {
 	}
 	if s.ops != "" {
 		for op := range strings.SplitSeq(s.ops, ",") {
-			o.Ops = append(o.Ops, v1alpha1.Op(op))
+			o.Ops = append(o.Ops, v1alpha1.Op(strings.ToUpper(strings.TrimSpace(op)))) // as the daemon reads it
 		}
 	}
 	return o
