@@ -16,7 +16,7 @@ import (
 
 // CacheOptions configures a Cache.
 type CacheOptions struct {
-	// Options selects the pods. Mode, Ops and Once must be empty.
+	// Options selects the pods. Mode, Ops, Instance, Since and Once must be empty.
 	Options
 	// Indexers has a function for each index, in addition to the indexes of ByUID, ByIP and ByContainerID.
 	// It returns the index values of a pod.
