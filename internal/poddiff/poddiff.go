@@ -215,8 +215,11 @@ func NewStream() *Stream {
 	return &Stream{present: make(map[types.UID]*v1.Pod), removed: make(map[types.NamespacedName]*v1.Pod)}
 }
 
-// Reset forgets the present pods.
-func (s *Stream) Reset() { clear(s.present) }
+// Reset forgets all pods, also the removed ones.
+func (s *Stream) Reset() {
+	clear(s.present)
+	clear(s.removed)
+}
 
 // Take keeps the pod of an ADD, UPDATE, REMOVE, DELETE, RECONCILE or SET, and returns the change of the pod.
 func (s *Stream) Take(op v1alpha1.Op, pod *v1.Pod) Change {

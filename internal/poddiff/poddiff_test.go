@@ -78,3 +78,13 @@ func TestPodsThatAreAddedAgain(t *testing.T) {
 		}
 	}
 }
+
+// After a reset, access rules may hide what a pod of before had.
+func TestAResetForgetsAllPods(t *testing.T) {
+	s, pod := NewStream(), base()
+	s.Take(v1alpha1.OpRemove, pod)
+	s.Reset()
+	if change := s.Take(v1alpha1.OpAdd, pod); change.Before != nil {
+		t.Error("the version before a reset is known after it")
+	}
+}
