@@ -335,6 +335,7 @@ vulncheck: $(PACKAGE_TOOLS)/govulncheck ## Look for known vulnerabilities in wha
 release-snapshot: $(RELEASE_TOOLS)/goreleaser $(PACKAGE_TOOLS)/cyclonedx-gomod $(PACKAGE_TOOLS)/nfpm ## Make all files of a release into dist, without a signature, and publish nothing
 	PATH='$(PACKAGE_TOOLS)':"$$PATH" $< release --snapshot --clean --skip=sign
 	cd dist && sha256sum --check --quiet --ignore-missing checksums.txt
+	cmp dist/podconfigd_linux_amd64_v1/podconfigd bin/packages/files/amd64/podconfigd
 
 # The signature is verified as docs/how-to/verify-a-release.md says. Until then, the files are only in a draft.
 .PHONY: release
