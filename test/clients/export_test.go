@@ -40,6 +40,13 @@ func TestExport(t *testing.T) {
 		n.exporter.stop(t)
 	}
 	collector.stop(t)
+	for _, n := range nodes {
+		n.kill(t)
+		for i := range 7 { // in one update
+			n.write(t, fmt.Sprintf("pod-%d", i))
+		}
+		n.start(t)
+	}
 	change(t, nodes, 30, 0) // more than the ring has
 	for _, n := range nodes {
 		n.exporter.start(t)
