@@ -92,16 +92,23 @@ func writersOf(functions []*ssa.Function) writers {
 				if isPod(parameter.Type()) || slices.Contains(w[function], i) {
 					continue
 				}
-				for target := range w.targets(function) {
-					if (&tracer{only: parameter}).shared(target, false) {
-						w[function], more = append(w[function], i), true
-						break
-					}
+				if w.writes(function, parameter) {
+					w[function], more = append(w[function], i), true
 				}
 			}
 		}
 	}
 	return w
+}
+
+// writes reports whether the function, or a literal in it, writes to the parameter.
+func (w writers) writes(function *ssa.Function, parameter *ssa.Parameter) bool {
+	for target := range w.targets(function) {
+		if (&tracer{only: parameter}).shared(target, false) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(function.AnonFuncs, func(literal *ssa.Function) bool { return w.writes(literal, parameter) })
 }
 
 // targets yields the addresses, slices and maps that the function writes to, and where.

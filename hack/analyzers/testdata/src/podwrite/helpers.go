@@ -9,6 +9,7 @@ import (
 
 func rename(c *v1.Container)                { c.Name = "a" }
 func renameFirst(containers []v1.Container) { rename(&containers[0]) }
+func renameLater(c *v1.Container)           { defer func() { c.Name = "a" }() }
 func label(labels map[string]string)        { labels["a"] = "b" }
 func first[T any](list []T, value T)        { list[0] = value }
 func cloned(labels map[string]string) map[string]string {
@@ -23,8 +24,12 @@ type object interface {
 }
 
 func helped(pod, other *v1.Pod, pods iter.Seq[*v1.Pod], values []v1.Pod, data []byte) {
-	rename(&pod.Spec.Containers[0])            // want `write to a pod`
-	renameFirst(pod.Spec.Containers)           // want `write to a pod`
+	rename(&pod.Spec.Containers[0])      // want `write to a pod`
+	renameFirst(pod.Spec.Containers)     // want `write to a pod`
+	renameLater(&pod.Spec.Containers[0]) // want `write to a pod`
+	for _, rename := range []func(*v1.Container){rename} {
+		rename(&pod.Spec.Containers[0]) // not known to be what writes
+	}
 	defer label(pod.Labels)                    // want `write to a pod`
 	first(pod.Spec.Containers[0].Command, "a") // want `write to a pod`
 	cloned(pod.Labels)
