@@ -95,14 +95,17 @@ func TestRefusalsOfAStream(t *testing.T) {
 	}
 }
 
-// After a connection that was lost in the first state, the containers start again. Later, they resume from the last revision.
+// After a connection that was lost in the first state, or after a reset, the containers start again. Later, they resume from the last
+// revision.
 func TestWatchContainersResumes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	socket, positions := answers(t, cancel,
 		`{"instance":"i","op":"ADD","container":{"id":"a"}}`,
 		`{"instance":"i","op":"ADD","container":{"id":"b"}}{"instance":"i","revision":5,"op":"BOOKMARK","initialSyncComplete":true}`,
-		`{"instance":"i","revision":6,"op":"UPDATE","container":{"id":"b"}}`)
+		`{"instance":"i","revision":6,"op":"UPDATE","container":{"id":"b"}}`,
+		`{"instance":"i","op":"BOOKMARK","reset":true,"message":"behind"}`,
+		`{"instance":"i","op":"ADD","container":{"id":"b"}}{"instance":"i","revision":8,"op":"BOOKMARK","initialSyncComplete":true}`)
 	var lines []string
 	for u, err := range client.New(socket).WatchContainers(ctx, client.ContainerOptions{}) {
 		if err != nil {
@@ -114,11 +117,12 @@ func TestWatchContainersResumes(t *testing.T) {
 		}
 		lines = append(lines, strings.TrimSpace(line+" "+u.Message))
 	}
-	want := "ADD a; BOOKMARK the connection was lost before the first state was complete; ADD b; BOOKMARK; UPDATE b"
+	const lost = "BOOKMARK the connection was lost before the first state was complete; ADD b; BOOKMARK"
+	want := "ADD a; " + lost + "; UPDATE b; BOOKMARK behind; " + lost
 	if got := strings.Join(lines, "; "); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	if got := strings.Join(positions(), " "); got != "  i5 i6" {
+	if got := strings.Join(positions(), " "); got != "  i5 i6  i8" {
 		t.Errorf("resumed from %q", got)
 	}
 }
