@@ -124,7 +124,7 @@ func (f *follower) take(l *line, pods []object) {
 	}
 	switch {
 	case l.Reset:
-		fault("a reset at %d", f.since)
+		fault("a reset at %d: %s", f.since, l.Message)
 	case l.Revision != 0 && l.Revision <= f.since && l.Op != history.Bookmark:
 		fault("revision %d after %d", l.Revision, f.since)
 	}

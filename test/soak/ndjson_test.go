@@ -46,6 +46,7 @@ func grace(seconds *int64) string {
 // line is a line of the stream.
 type line struct {
 	Instance, Op, Source       string
+	Message                    string
 	Revision                   int64
 	Time                       time.Time
 	InitialSyncComplete, Reset bool
