@@ -49,6 +49,17 @@ func quoteJSON(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
+// QuotedYAML is EscapeBut with the escape sequences of YAML, for text that has such characters only in double quotes. Its values
+// stay the same. YAML has no pairs of surrogates, as JSON has.
+func QuotedYAML(text, keep string) string { return escape(text, keep, quoteYAML) }
+
+func quoteYAML(r rune) string {
+	if r > 0xffff {
+		return fmt.Sprintf(`\U%08x`, r)
+	}
+	return quoteJSON(r)
+}
+
 // Is reports whether EscapeBut changes nothing.
 func Is(text, keep string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return escapes(r, keep) })

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -78,7 +79,7 @@ func printerOf(name, template string, o Options) (printers.ResourcePrinter, erro
 	case "yaml":
 		p = new(yamlPrinter)
 	case "kyaml":
-		p = &escaped{printers.ResourcePrinterFunc(printKYAML), printable.JSON}
+		p = &escaped{printers.ResourcePrinterFunc(printKYAML), printable.QuotedYAML}
 	default: // jsonpath, jsonpath-as-json
 		path, err := printers.NewJSONPathPrinter(template)
 		if err != nil {
@@ -139,6 +140,11 @@ func (p *yamlPrinter) PrintObj(object runtime.Object, w io.Writer) error {
 	return err
 }
 
+// escapedTwice finds a line of a text of several lines whose first character is a space of Unicode that the Encoder escapes, such as
+// a carriage return: the Encoder writes a second backslash, which makes it two other characters. Before a backslash of the text, it
+// writes one space more than the indentation, which is even.
+var escapedTwice = regexp.MustCompile(`(?m)^((?:  )*)\\\\`)
+
 // printKYAML prints an object as a document of KYAML. Unlike KYAMLPrinter of k8s.io/cli-runtime, it takes control characters: in the
 // JSON, they are escaped.
 func printKYAML(object runtime.Object, w io.Writer) error {
@@ -146,5 +152,10 @@ func printKYAML(object runtime.Object, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return new(kyaml.Encoder).FromYAML(strings.NewReader(printable.JSON(string(data), "")), w)
+	var text bytes.Buffer
+	if err := new(kyaml.Encoder).FromYAML(strings.NewReader(printable.QuotedYAML(string(data), "")), &text); err != nil {
+		return err
+	}
+	_, err = w.Write(escapedTwice.ReplaceAll(text.Bytes(), []byte(`${1} \`)))
+	return err
 }
