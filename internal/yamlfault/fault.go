@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/podconfigd/podconfigd/internal/printable"
@@ -221,6 +222,27 @@ func LaterDocuments(data []byte) (first, n int) {
 		}
 	}
 	return first, max(documents-1, 0)
+}
+
+// flow matches a YAML text that begins with a flow collection, after comments and the start of the document.
+var flow = regexp.MustCompile(`^(?:\x{FEFF})?(?:[ \t]*(?:---[ \t]*(?:#.*)?|[%#].*)?\r?\n)*(?:---[ \t]+)?[ \t]*(?:[&!]\S*[ \t]+)*[{\[]`)
+
+// AfterFlow returns the line of what follows the first document, without a marker, if that is a flow collection, such as KYAML or
+// a bracket too many; 0 if nothing follows. The parser of the kubelet never reads it.
+func AfterFlow(data []byte) (line int) {
+	if len(data) > MaxLength || utilyaml.IsJSONBuffer(data) || !flow.Match(data) {
+		return 0
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var document yaml.Node
+	if decoder.Decode(&document) != nil || len(document.Content) != 1 || document.Content[0].Style&yaml.FlowStyle == 0 {
+		return 0
+	}
+	if err := decoder.Decode(new(yaml.Node)); err != nil && strings.Contains(err.Error(), "<document start>") {
+		line, _ = parserError(err)
+		line++ // the parser counts the lines before
+	}
+	return line
 }
 
 // cutMarker reports whether the line starts with the marker of the start or end of a YAML

@@ -124,10 +124,13 @@ func (d *Decoder) podName(name string) string {
 	return name + "-" + strings.ToLower(string(d.nodeName))
 }
 
-// laterDocuments returns the warning that there are YAML documents after the first, or none.
+// laterDocuments returns the warning that there are YAML documents or other text after the first document, or none.
 func laterDocuments(data []byte, instead string) []Fault {
 	line, n := yamlfault.LaterDocuments(data)
 	if n == 0 {
+		if line := yamlfault.AfterFlow(data); line > 0 {
+			return []Fault{{Line: line, Message: "this line and what follows is after the end of the object, and is ignored, as the kubelet does"}}
+		}
 		return nil
 	}
 	return []Fault{{Line: line, Message: fmt.Sprintf("%d more YAML document(s) after the first are ignored, as the kubelet does: %s", n, instead)}}

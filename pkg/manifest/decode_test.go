@@ -188,6 +188,20 @@ func TestLaterDocuments(t *testing.T) {
 	}
 }
 
+// TestTextAfterKYAML: a brace too many ends a manifest in KYAML. What follows is not read, which is a warning.
+func TestTextAfterKYAML(t *testing.T) {
+	const pod = "---\n{\n apiVersion: \"v1\", kind: \"Pod\", metadata: {name: \"web\"},\n spec: {containers: [{name: \"c\", image: \"d\",}],},\n}\n"
+	for after, line := range map[string]string{
+		"": "", "# comment\n": "", "...\n": "", "---\n": "",
+		"}\n": "web.yaml:6: ", "\n  hostNetwork: true,\n}\n": "web.yaml:7: ", "{}\n": "web.yaml:6: ", "---\n{}\n}\n": "web.yaml:6: 1 more",
+	} {
+		_, warnings, err := decode(t, pod+after)
+		if err != nil || len(warnings) != min(len(line), 1) || line != "" && !strings.HasPrefix(warnings[0].In("web.yaml"), line) {
+			t.Errorf("%q: warnings %v, error %v; want %q", after, warnings, err, line)
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	for _, test := range []struct {
 		start             string
