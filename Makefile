@@ -339,6 +339,7 @@ release-snapshot: $(RELEASE_TOOLS)/goreleaser $(PACKAGE_TOOLS)/cyclonedx-gomod $
 
 # The signature is verified as docs/how-to/verify-a-release.md says. Until then, the files are only in a draft.
 .PHONY: release
+release: export GOTOOLCHAIN := $(shell sed -n 's/^toolchain //p' go.mod)
 release: $(RELEASE_TOOLS)/goreleaser $(RELEASE_TOOLS)/cosign $(PACKAGE_TOOLS)/cyclonedx-gomod $(PACKAGE_TOOLS)/nfpm ## Make, sign and upload the files of the present tag as a draft; for .github/workflows/release.yaml
 	PATH='$(RELEASE_TOOLS):$(PACKAGE_TOOLS)':"$$PATH" $< release --clean
 	cd dist && $(RELEASE_TOOLS)/cosign verify-blob checksums.txt --bundle checksums.txt.sigstore.json \
