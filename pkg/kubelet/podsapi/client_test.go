@@ -61,7 +61,7 @@ func TestUnknownEvents(t *testing.T) {
 	}}
 	c := k.run(t, time.Hour, func(*Client) {})
 	testutil.Until(t, "the Client has the pod after them", func() bool { pods, _ := c.statuses.count(); return pods == 1 })
-	if watches := prometheustest.ToFloat64(c.metrics.connections); watches != 1 {
+	if watches := prometheustest.ToFloat64(c.metrics.watches); watches != 1 {
 		t.Errorf("%v watches", watches)
 	}
 }
@@ -78,9 +78,9 @@ func TestLargeAnswer(t *testing.T) {
 		list: func(context.Context) (*podsv1alpha1.ListPodsResponse, error) { return large, nil },
 	}
 	c := k.run(t, 10*time.Millisecond, func(*Client) {})
-	testutil.Until(t, "the Client connects again", func() bool { return prometheustest.ToFloat64(c.metrics.connections) >= 3 })
+	testutil.Until(t, "the Client connects again", func() bool { return prometheustest.ToFloat64(c.metrics.watches) >= 3 })
 	lists := prometheustest.ToFloat64(c.metrics.requests.WithLabelValues(listPods))
-	if watches := prometheustest.ToFloat64(c.metrics.connections); lists > watches {
+	if watches := prometheustest.ToFloat64(c.metrics.watches); lists > watches {
 		t.Errorf("%v lists in %v watches", lists, watches)
 	}
 }
@@ -112,10 +112,10 @@ func TestUnknownPods(t *testing.T) {
 			check := func(lost, toKubelet, toSources int) {
 				t.Helper()
 				want := fmt.Sprintf(`
-# HELP podconfigd_kubelet_pods_api_lost 1 while the kubelet does not answer, although it did before, or the path of its socket is configured; otherwise 0.
+# HELP podconfigd_kubelet_pods_api_lost 1 while the kubelet gives no status of pods, although it did before, or the path of its socket is configured; otherwise 0.
 # TYPE podconfigd_kubelet_pods_api_lost gauge
 podconfigd_kubelet_pods_api_lost %d
-# HELP podconfigd_kubelet_pods_api_unknown_pods Number of pods that one side does not have: the kubelet, or the sources. 0 while the kubelet does not answer.
+# HELP podconfigd_kubelet_pods_api_unknown_pods Number of pods that one side does not have: the kubelet, or the sources. 0 while the kubelet gives no status of pods.
 # TYPE podconfigd_kubelet_pods_api_unknown_pods gauge
 podconfigd_kubelet_pods_api_unknown_pods{to="kubelet"} %d
 podconfigd_kubelet_pods_api_unknown_pods{to="sources"} %d

@@ -1,16 +1,21 @@
 package podsapi
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
 	prometheustest "github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 
@@ -93,9 +98,86 @@ func TestRefusedWatch(t *testing.T) {
 	if drops := prometheustest.ToFloat64(c.metrics.drops); drops != 1 {
 		t.Errorf("%v drops", drops)
 	}
+	if watches, refused := prometheustest.ToFloat64(c.metrics.watches), prometheustest.ToFloat64(c.metrics.refusals.WithLabelValues(watchPods)); watches != 2 || refused != refusals {
+		t.Errorf("%v watches, %v refused", watches, refused)
+	}
 	if wait := opened[2].Sub(opened[1]); wait < firstRetry {
 		t.Errorf("a refused watch was opened again after %v", wait)
 	}
+}
+
+// TestRefusedRequests: the kubelet refuses all requests, because its clients send too many. The watch goes on, since a kubelet 1.38 may
+// refuse to open another one, and the Client asks again until it gets an answer.
+func TestRefusedRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = time.Second
+		var lists, gets []time.Time
+		answer := false
+		api := &fakeAPI{
+			list: func() (*podsv1alpha1.ListPodsResponse, error) {
+				lists = append(lists, time.Now())
+				if !answer {
+					return nil, errRateLimit
+				}
+				return &podsv1alpha1.ListPodsResponse{Pods: [][]byte{event(t, 0, "a").GetPod()}}, nil
+			},
+			get: func(uid types.UID) (*podsv1alpha1.GetPodResponse, error) {
+				gets = append(gets, time.Now())
+				if !answer {
+					return nil, errRateLimit
+				}
+				return &podsv1alpha1.GetPodResponse{Pod: event(t, 0, uid).GetPod()}, nil
+			},
+		}
+		c := New(Options{Path: "/s", Interval: interval})
+		s := &session{Client: c, api: api, limiter: rate.NewLimiter(maxRate, maxBurst), doubts: newDoubts()}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.confirm(ctx) }()
+		s.doubts.addDoubts("a")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Fatalf("the watch ends: %v", err)
+		default:
+		}
+		if len(gets) == 0 || len(lists) == 0 {
+			t.Fatalf("%d lists, %d gets", len(lists), len(gets))
+		}
+		refused := [...]float64{prometheustest.ToFloat64(c.metrics.refusals.WithLabelValues(listPods)), prometheustest.ToFloat64(c.metrics.refusals.WithLabelValues(getPod))}
+		if refused != [...]float64{float64(len(lists)), float64(len(gets))} {
+			t.Errorf("refused: %v, want %d and %d", refused, len(lists), len(gets))
+		}
+		answer, lists, gets = true, nil, nil
+		began := time.Now()
+		time.Sleep(10 * interval)
+		synctest.Wait()
+		if status, _ := c.Status("a"); status == nil || len(gets) > 1 {
+			t.Errorf("%d gets, status %v", len(gets), status)
+		}
+		if n := len(lists); n < 10 || n > 11 || lists[0].Sub(began) > 2*refusedRetry {
+			t.Errorf("%d lists in ten intervals, the first after %v", n, lists[0].Sub(began))
+		}
+		cancel()
+		<-done
+	})
+}
+
+// fakeAPI answers requests without a connection, so that a test can use virtual time.
+type fakeAPI struct {
+	podsv1alpha1.PodsClient
+
+	list func() (*podsv1alpha1.ListPodsResponse, error)
+	get  func(types.UID) (*podsv1alpha1.GetPodResponse, error)
+}
+
+func (a *fakeAPI) ListPods(context.Context, *podsv1alpha1.ListPodsRequest, ...grpc.CallOption) (*podsv1alpha1.ListPodsResponse, error) {
+	return a.list()
+}
+
+func (a *fakeAPI) GetPod(_ context.Context, r *podsv1alpha1.GetPodRequest, _ ...grpc.CallOption) (*podsv1alpha1.GetPodResponse, error) {
+	return a.get(types.UID(r.GetPodUID()))
 }
 
 // TestDroppedList: the kubelet drops the watch before it has sent all pods.

@@ -182,15 +182,16 @@ func (s *statuses) dueChanges() (uids []types.UID) {
 	return uids
 }
 
-// The requests, in metrics.
+// The methods, in metrics.
 const (
-	listPods = "ListPods"
-	getPod   = "GetPod"
+	watchPods = "WatchPods"
+	listPods  = "ListPods"
+	getPod    = "GetPod"
 )
 
 type metrics struct {
-	connections, events, drops prometheus.Counter
-	requests                   *prometheus.CounterVec
+	watches, events, drops prometheus.Counter
+	requests, refusals     *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer, c *Client) *metrics {
@@ -200,14 +201,14 @@ func newMetrics(reg prometheus.Registerer, c *Client) *metrics {
 		defer c.mu.Unlock()
 		return metric.Bool(c.connected)
 	})
-	in.GaugeFunc("lost", "1 while the kubelet does not answer, although it did before, or the path of its socket is configured; otherwise 0.", func() float64 {
+	in.GaugeFunc("lost", "1 while the kubelet gives no status of pods, although it did before, or the path of its socket is configured; otherwise 0.", func() float64 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return metric.Bool(!c.connected && c.expected())
 	})
 	unknown := func(to string, read func() float64) {
 		in := metric.In(prometheus.WrapRegistererWith(prometheus.Labels{"to": to}, reg), "kubelet_pods_api")
-		in.GaugeFunc("unknown_pods", "Number of pods that one side does not have: the kubelet, or the sources. 0 while the kubelet does not answer.", read)
+		in.GaugeFunc("unknown_pods", "Number of pods that one side does not have: the kubelet, or the sources. 0 while the kubelet gives no status of pods.", read)
 	}
 	unknown("kubelet", func() float64 {
 		pods, _ := c.unknown()
@@ -218,9 +219,11 @@ func newMetrics(reg prometheus.Registerer, c *Client) *metrics {
 		return float64(len(pods))
 	})
 	return &metrics{
-		connections: in.Counter("watches_total", "Number of watches that podconfigd opened at the Pods API of the kubelet."),
-		events:      in.Counter("events_total", "Number of events from the kubelet after the first ones of a watch."),
-		drops:       in.Counter("drops_total", "Number of times that the kubelet dropped the watch, because it was 100 events behind."),
-		requests:    in.CounterVec("requests_total", "Number of requests to the kubelet, by method: ListPods or GetPod.", "method", listPods, getPod),
+		watches:  in.Counter("watches_total", "Number of watches that the kubelet opened for podconfigd."),
+		events:   in.Counter("events_total", "Number of events from the kubelet after the first ones of a watch."),
+		drops:    in.Counter("drops_total", "Number of times that the kubelet dropped the watch, because it was 100 events behind."),
+		requests: in.CounterVec("requests_total", "Number of requests to the kubelet, by method: ListPods or GetPod.", "method", listPods, getPod),
+		refusals: in.CounterVec("refusals_total", "Number of watches and requests that the kubelet refused, because its clients together sent too many, by method: WatchPods, ListPods or GetPod.",
+			"method", watchPods, listPods, getPod),
 	}
 }

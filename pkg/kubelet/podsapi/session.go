@@ -29,8 +29,6 @@ const (
 	maxGets  = maxBurst
 	// refusedRetry is the wait after the kubelet refused a request because its clients together sent too many.
 	refusedRetry = 200 * time.Millisecond
-	// After maxRefused refusals in a row, the Client connects again, and gets all pods in that way.
-	maxRefused = 25
 )
 
 // errDropped means that the kubelet ended the watch because the client was 100 events behind.
@@ -71,8 +69,10 @@ func (c *Client) session(ctx context.Context, synced func()) error {
 	s := &session{
 		Client: c, api: podsv1alpha1.NewPodsClient(conn), limiter: rate.NewLimiter(maxRate, maxBurst), doubts: newDoubts(),
 	}
-	c.metrics.connections.Inc()
 	if err := s.open(ctx); err != nil {
+		if !s.opened {
+			s.countRefused(watchPods, err)
+		}
 		return because(ctx, err)
 	}
 	silent.Stop()
@@ -100,6 +100,12 @@ func because(ctx context.Context, err error) error {
 // for an answer that is larger than maxMessage.
 func isRefused(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && !strings.Contains(err.Error(), "larger than max")
+}
+
+func (s *session) countRefused(method string, err error) {
+	if isRefused(err) {
+		s.metrics.refusals.WithLabelValues(method).Inc()
+	}
 }
 
 // open opens the watch, and takes the initial events.
@@ -144,7 +150,10 @@ func (s *session) next() (*podsv1alpha1.WatchPodsEvent, error) {
 	event, err := s.stream.Recv()
 	switch {
 	case err == nil:
-		s.opened = true
+		if !s.opened {
+			s.opened = true
+			s.metrics.watches.Inc()
+		}
 		return event, nil
 	case s.opened && isRefused(err):
 		s.metrics.drops.Inc()
@@ -180,11 +189,11 @@ func (s *session) receive(ctx context.Context) error {
 	}
 }
 
-// confirm requests the pods in doubt, and in each interval all pods.
+// confirm requests the pods in doubt, and in each interval all pods. If the kubelet refuses that, the watch goes on: the kubelet may
+// refuse to open another one.
 func (s *session) confirm(ctx context.Context) error {
 	ticker := time.NewTicker(s.interval)
 	defer ticker.Stop()
-	refused := 0
 	for {
 		all := false
 		select {
@@ -198,12 +207,10 @@ func (s *session) confirm(ctx context.Context) error {
 		err := s.ask(ctx, uids, all)
 		switch {
 		case err == nil:
-			refused = 0
 			if all {
 				ticker.Reset(s.interval)
 			}
-		case isRefused(err) && refused < maxRefused:
-			refused++
+		case isRefused(err):
 			s.doubts.addDoubts(uids...)
 			if all {
 				ticker.Reset(refusedRetry)
@@ -239,6 +246,7 @@ func (s *session) list(ctx context.Context) error {
 	s.metrics.requests.WithLabelValues(listPods).Inc()
 	response, err := s.api.ListPods(ctx, &podsv1alpha1.ListPodsRequest{})
 	if err != nil {
+		s.countRefused(listPods, err)
 		return because(ctx, fmt.Errorf("listing the kubelet's pods: %w", err))
 	}
 	for _, data := range response.GetPods() {
@@ -285,6 +293,7 @@ func (s *session) get(ctx context.Context, uid types.UID) error {
 	case status.Code(err) == codes.NotFound:
 		doubt = s.statuses.missing(uid, asked)
 	case err != nil:
+		s.countRefused(getPod, err)
 		return because(ctx, fmt.Errorf("asking the kubelet for the pod with the UID %s: %w", uid, err))
 	default:
 		p, err := decode(response.GetPod())
