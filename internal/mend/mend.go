@@ -176,7 +176,7 @@ func kubeletProblems(k *v1alpha1.KubeletStatus) (problems []string) {
 		problems = append(problems, fmt.Sprintf("%d static pods run under other UIDs", k.OtherUIDs))
 	}
 	if k.PodsAPI != nil && !k.PodsAPI.Connected {
-		problems = append(problems, "the kubelet's Pods API does not answer")
+		problems = append(problems, "the kubelet's Pods API gives no status")
 	}
 	return problems
 }

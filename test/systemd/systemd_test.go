@@ -372,7 +372,7 @@ func (n *node) testKubelet(t *testing.T) {
 	}
 	testutil.Eventually(t, func() error {
 		out, _ := n.Try("podconfigctl", "status")
-		if !strings.Contains(out, podsapi.DefaultPath+" does not answer") {
+		if !strings.Contains(out, podsapi.DefaultPath+" gives no status") {
 			return fmt.Errorf("the status has no lost kubelet:\n%s", out)
 		}
 		return nil

@@ -78,7 +78,11 @@ func addPodsAPI(p *page, a *v1alpha1.KubeletPodsAPI) {
 			p.label(warning, "", a.LastError)
 		}
 	} else {
-		p.label(bad, "Pods API:", fmt.Sprintf("%s does not answer, for %s; the last status of %d pods stands: %s", a.Socket, cli.Age(a.Since), a.Statuses, a.LastError))
+		text := a.Socket + " has given no status yet"
+		if a.Since != nil {
+			text = fmt.Sprintf("%s gives no status, for %s; the last one of %d pods stands", a.Socket, cli.Age(a.Since), a.Statuses)
+		}
+		p.label(bad, "Pods API:", strings.TrimSuffix(text+": "+a.LastError, ": "))
 	}
 	if len(a.UnknownToKubelet) > 0 {
 		p.label(warning, "", "the kubelet does not have "+someOf(a.UnknownToKubelet))

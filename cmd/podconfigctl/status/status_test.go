@@ -128,10 +128,15 @@ func TestThePodsAPIOfTheKubelet(t *testing.T) {
 			},
 			"Pods API:  /s, for 12m: the status of 3 of 4 pods is by the kubelet\n           the kubelet does not have a/1, a/2, a/3, a/4, a/5 and 2 more\n           the kubelet has, and no source does: b/1\n",
 		},
-		"a problem": {v1alpha1.KubeletPodsAPI{}, "Health:    the kubelet's Pods API does not answer\n"},
+		"a problem": {v1alpha1.KubeletPodsAPI{}, "Health:    the kubelet's Pods API gives no status\n"},
 		"no answer": {
 			v1alpha1.KubeletPodsAPI{Socket: "/s", Since: &ago, Statuses: 3, LastError: "connection refused"},
-			"Pods API:  /s does not answer, for 12m; the last status of 3 pods stands: connection refused\n",
+			"Pods API:  /s gives no status, for 12m; the last one of 3 pods stands: connection refused\n",
+		},
+		"no answer yet": {v1alpha1.KubeletPodsAPI{Socket: "/s"}, "Pods API:  /s has given no status yet\n"},
+		"never an answer": {
+			v1alpha1.KubeletPodsAPI{Socket: "/s", LastError: "connection refused"},
+			"Pods API:  /s has given no status yet: connection refused\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

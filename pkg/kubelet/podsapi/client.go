@@ -39,8 +39,10 @@ const (
 	lastRetry   = 500 * time.Millisecond
 	absentRetry = 5 * time.Second
 	steady      = 10 * time.Second
-	// awayAfter is how long the kubelet may not answer before it counts as away.
+	// awayAfter is how long the kubelet may give no status before it counts as away.
 	awayAfter = 2 * time.Second
+	// maxLogged is the maximum number of errors that are logged while the kubelet is away, each once.
+	maxLogged = 10
 )
 
 var errConfigured = errors.New("the configuration of the kubelet's Pods API has changed")
@@ -101,8 +103,9 @@ type Client struct {
 	unserved time.Time
 	// older means that the kubelet of the node has no Pods API.
 	older bool
-	// dropped means that the kubelet dropped the watch, and there is no new one yet.
-	dropped   bool
+	// away means that the kubelet has given no status for awayAfter. logged are the errors that were logged since.
+	away      bool
+	logged    map[string]struct{}
 	lastError string
 	// own is the file of a socket that a podconfigd serves.
 	own os.FileInfo
@@ -185,7 +188,7 @@ func (c *Client) begin(ctx context.Context) context.Context {
 
 // forget forgets what the kubelet gave. The caller has locked the mutex.
 func (c *Client) forget() {
-	c.known, c.dropped, c.lastError, c.since, c.unserved, c.older = false, false, "", time.Time{}, time.Time{}, false
+	c.known, c.logged, c.lastError, c.since, c.unserved, c.older = false, nil, "", time.Time{}, time.Time{}, false
 	c.statuses.forget()
 }
 
@@ -219,7 +222,7 @@ func (c *Client) Status(uid types.UID) (status *v1.PodStatus, live bool) {
 // Run stays connected to the kubelet until the context is done. It returns the cause of the context.
 func (c *Client) Run(ctx context.Context) error {
 	defer c.statuses.stop()
-	away := time.AfterFunc(awayAfter, c.goneAway)
+	away := time.AfterFunc(awayAfter, func() { c.goneAway(ctx) })
 	defer away.Stop()
 	var wait time.Duration
 	for {
@@ -248,29 +251,43 @@ func (c *Client) Run(ctx context.Context) error {
 }
 
 // goneAway is called awayAfter after the connection ended.
-func (c *Client) goneAway() {
+func (c *Client) goneAway(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.connected {
+		c.away = true
 		c.statuses.setLive(false)
+		c.logError(ctx)
 	}
+}
+
+// logError logs why the kubelet is away. The caller has locked the mutex.
+func (c *Client) logError(ctx context.Context) {
+	_, logged := c.logged[c.lastError]
+	if !c.away || c.lastError == "" || logged || len(c.logged) == maxLogged {
+		return
+	}
+	if c.logged == nil {
+		c.logged = make(map[string]struct{})
+	}
+	c.logged[c.lastError] = struct{}{}
+	klog.FromContext(ctx).Info("The kubelet gives no status of pods; what it last gave stands", "socket", c.path, "err", c.lastError)
 }
 
 // setConnected records that the connection has all pods.
 func (c *Client) setConnected(ctx context.Context) {
+	logger := klog.FromContext(ctx)
 	c.mu.Lock()
-	dropped := c.dropped
-	c.connected, c.known, c.since, c.lastError, c.dropped = true, true, time.Now(), "", false
+	if c.known && !c.away {
+		logger = logger.V(2)
+	}
+	c.connected, c.known, c.since, c.lastError, c.away, c.logged = true, true, time.Now(), "", false, nil
 	c.unserved, c.older = time.Time{}, false
 	c.statuses.setLive(true)
 	c.mu.Unlock()
 	c.firstOnce.Do(func() { close(c.first) })
 	if c.notice != nil {
 		c.notice()
-	}
-	logger := klog.FromContext(ctx)
-	if dropped {
-		logger = logger.V(2)
 	}
 	logger.Info("The kubelet gives the status of pods", "socket", c.path)
 }
@@ -323,26 +340,16 @@ func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	}
 	absent := c.absent(err)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	was = c.connected
 	if was {
 		c.since = time.Now()
 	}
-	c.dropped = (was || c.dropped) && errors.Is(err, errDropped)
 	c.connected = false
-	before := c.lastError
 	if c.lastError = ""; !absent {
 		c.lastError = printable.Cut(err.Error(), maxText)
 	}
-	now := c.lastError
-	quiet := c.dropped
-	c.mu.Unlock()
-	if now == before {
-		return was
-	}
-	logger := klog.FromContext(ctx)
-	if quiet {
-		logger = logger.V(2)
-	}
-	logger.Info("The kubelet's Pods API does not answer; the last status of pods stands", "socket", c.path, "err", now)
+	klog.FromContext(ctx).V(2).Info("The connection to the kubelet's Pods API ended", "socket", c.path, "err", c.lastError)
+	c.logError(ctx)
 	return was
 }

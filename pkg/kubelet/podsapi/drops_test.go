@@ -22,34 +22,55 @@ import (
 	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
-// TestLostAfterADrop: a drop is usual, so it is not logged. That the kubelet is gone after a drop is logged.
-func TestLostAfterADrop(t *testing.T) {
+// TestLog: what ends in less than awayAfter is not logged, however often it happens. While the kubelet is away, each error is logged
+// once, and then that the kubelet is back.
+func TestLog(t *testing.T) {
 	var lines []string
 	ctx := klog.NewContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	logged := func(want ...string) {
+		t.Helper()
+		if len(lines) != len(want) {
+			t.Fatalf("logged: %q, want %q", lines, want)
+		}
+		for i, text := range want {
+			if !strings.Contains(lines[i], text) {
+				t.Errorf("logged: %q, want %q", lines[i], text)
+			}
+		}
+		lines = nil
+	}
 	drop := fmt.Errorf("%w: %w", errDropped, status.Error(codes.ResourceExhausted, "dropped"))
 	c := New(Options{Path: "/s"})
 	c.setConnected(ctx)
-	lines = nil
-	c.lost(ctx, drop)
-	c.lost(ctx, drop)
-	c.setConnected(ctx)
-	c.lost(ctx, drop)
-	if len(lines) > 0 {
-		t.Errorf("drops are logged: %q", lines)
+	logged("The kubelet gives the status")
+	for range 3 {
+		c.lost(ctx, drop)
+		c.lost(ctx, errRateLimit)
+		c.setConnected(ctx)
+		c.goneAway(ctx) // the timer may fire late
 	}
+	logged()
+	c.lost(ctx, drop)
 	c.lost(ctx, errSilent)
-	if len(lines) != 1 || !strings.Contains(lines[0], errSilent.Error()) {
-		t.Errorf("logged: %q", lines)
+	c.goneAway(ctx)
+	logged(errSilent.Error())
+	for range 3 {
+		c.lost(ctx, errRateLimit)
+		c.lost(ctx, errSilent)
 	}
-	if c.setConnected(ctx); len(lines) != 2 {
-		t.Errorf("logged: %q", lines)
+	logged("rejected by rate limit")
+	for i := range 2 * maxLogged {
+		c.lost(ctx, fmt.Errorf("error %d", i))
 	}
-	c.lost(ctx, drop)
-	c.lost(ctx, errRateLimit)
-	c.lost(ctx, errRateLimit)
-	if len(lines) != 3 || !strings.Contains(lines[2], "rejected by rate limit") {
-		t.Errorf("logged after a refusal: %q", lines)
+	if len(lines) != maxLogged-2 {
+		t.Errorf("%d errors are logged", len(lines)+2)
 	}
+	lines = nil
+	c.setConnected(ctx)
+	logged("The kubelet gives the status")
+	c.lost(ctx, errSilent)
+	c.goneAway(ctx)
+	logged(errSilent.Error())
 }
 
 // errRateLimit is the refusal of a kubelet.
