@@ -127,6 +127,9 @@ var notFinite = regexp.MustCompile(`(?mi)(?:^|[:,\[\s-])\s*[-+]?\.(?:inf|nan)\s*
 // indentation is what can stand before the first key or value of a line.
 var indentation = regexp.MustCompile(`^[ \t-]*`)
 
+// otherVersion is in the error for a directive such as "%YAML 1.2".
+const otherVersion = "incompatible YAML document"
+
 // reserved finds a character that no text without quotes begins with.
 var reserved = regexp.MustCompile("(?:^|[:,[{-])[ \\t]*([@`%])")
 
@@ -140,14 +143,17 @@ func (t *Text) NotYAML(err error) Fault {
 		return fault
 	}
 	line, message := parserError(err)
-	if line == 0 {
+	if line == 0 || strings.Contains(message, otherVersion) { // the parser gives the line before that
 		line = t.lineOf(message)
 	}
 	return Fault{Line: line, Message: "neither YAML nor JSON: " + t.explain(line, message)}
 }
 
-// explain returns a message of the parser. For a tab or a reserved character, it says what to do.
+// explain returns a message of the parser. For a tab, a reserved character, or another version of YAML, it says what to do.
 func (t *Text) explain(line int, message string) string {
+	if strings.Contains(message, otherVersion) {
+		return "expected YAML 1.1: remove the %YAML directive"
+	}
 	if line == 0 || !strings.Contains(message, "cannot start any token") && !strings.Contains(message, "tab character") {
 		return message
 	}
@@ -180,6 +186,8 @@ func (t *Text) lineOf(message string) int {
 		at = bytes.Index(t.Data, []byte("*"+anchor[1]))
 	case strings.Contains(message, "control characters"):
 		at = bytes.IndexFunc(t.Data, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) })
+	case strings.Contains(message, otherVersion):
+		at = bytes.Index(t.Data, []byte("%YAML"))
 	case strings.Contains(message, "UTF-8"):
 		at = bytes.IndexFunc(t.Data, func(r rune) bool { return r == utf8.RuneError })
 	case bytes.HasPrefix(t.Data, []byte("\ufeff")):

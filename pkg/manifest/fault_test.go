@@ -139,6 +139,9 @@ var faultTests = []struct {
 	{"a control character", good + "# \x01\n", ReasonNotYAML, []string{
 		`web.yaml:9: neither YAML nor JSON: control characters are not allowed`,
 	}},
+	{"another version of YAML", "# c\n%YAML 1.2\n---\n" + good, ReasonNotYAML, []string{
+		`web.yaml:2: neither YAML nor JSON: expected YAML 1.1: remove the %YAML directive`,
+	}},
 	{"not UTF-8", good + "# \xff\n", ReasonNotYAML, []string{
 		`web.yaml:9: neither YAML nor JSON: invalid leading UTF-8 octet`,
 	}},
