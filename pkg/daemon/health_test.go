@@ -116,7 +116,7 @@ func faults() map[string]fault {
 				s.Sandboxes, s.Containers = []*runtimeapi.PodSandboxStatus{fakecri.Sandbox("s", "u", "p")}, []*fakecri.Container{exited}
 			})
 		}),
-		"the Pods API of the kubelet does not answer": {func(r *reloadable) {
+		"the Pods API of the kubelet gives no status": {func(r *reloadable) {
 			r.config.KubeletPodsAPI = new(filepath.Join(testutil.ShortDir(r.t), "k"))
 		}, nil},
 		"the configuration is invalid at a reload": {nil, func(r *reloadable) {
