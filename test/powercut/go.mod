@@ -2,7 +2,7 @@ module github.com/podconfigd/podconfigd/test/powercut
 
 go 1.26.0
 
-toolchain go1.26.10
+toolchain go1.26.11
 
 replace github.com/podconfigd/podconfigd => ../..
 

@@ -2,7 +2,7 @@ module github.com/podconfigd/podconfigd/test/bench/store
 
 go 1.26.0
 
-toolchain go1.26.10
+toolchain go1.26.11
 
 replace github.com/podconfigd/podconfigd => ../../..
 
