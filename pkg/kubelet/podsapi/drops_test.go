@@ -3,6 +3,7 @@ package podsapi
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -188,6 +189,33 @@ func TestRefusedRequests(t *testing.T) {
 		}
 		if n := len(lists); n < 10 || n > 11 || lists[0].Sub(began) > 2*refusedRetry {
 			t.Errorf("lists in ten intervals since %v: %v", began, lists)
+		}
+	})
+}
+
+// TestRefusedGets: the kubelet refuses half of the requests. The Client asks again only for the pods that it has no answer for.
+func TestRefusedGets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []types.UID
+		api := &fakeAPI{get: func(uid types.UID) (*podsv1alpha1.GetPodResponse, error) {
+			asked = append(asked, uid)
+			if len(asked)%2 == 0 {
+				return nil, errRateLimit
+			}
+			return &podsv1alpha1.GetPodResponse{Pod: event(t, 0, uid).GetPod()}, nil
+		}}
+		s := &session{
+			Client: New(Options{Path: "/s", Interval: time.Hour}), api: api, limiter: rate.NewLimiter(maxRate, maxBurst), doubts: newDoubts(),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = s.confirm(ctx) }) // it ends with the context
+		s.doubts.addDoubts("a", "b", "c", "d")
+		time.Sleep(time.Minute)
+		cancel()
+		running.Wait()
+		if want := []types.UID{"a", "b", "b", "c", "c", "d", "d"}; !slices.Equal(asked, want) {
+			t.Errorf("asked for %v, want %v", asked, want)
 		}
 	})
 }

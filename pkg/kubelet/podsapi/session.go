@@ -204,14 +204,14 @@ func (s *session) confirm(ctx context.Context) error {
 		case <-s.doubts.wake:
 		}
 		uids := s.doubts.drainDoubts()
-		err := s.ask(ctx, uids, all)
+		rest, err := s.ask(ctx, uids, all)
 		switch {
 		case err == nil:
 			if all {
 				ticker.Reset(s.interval)
 			}
 		case isRefused(err):
-			s.doubts.addDoubts(uids...)
+			s.doubts.addDoubts(rest...)
 			if all {
 				ticker.Reset(refusedRetry)
 			}
@@ -222,17 +222,17 @@ func (s *session) confirm(ctx context.Context) error {
 	}
 }
 
-// ask requests some pods, or all.
-func (s *session) ask(ctx context.Context, uids []types.UID, all bool) error {
+// ask requests some pods, or all. With an error, it returns the pods without an answer.
+func (s *session) ask(ctx context.Context, uids []types.UID, all bool) (rest []types.UID, err error) {
 	if all || len(uids) > maxGets {
-		return s.list(ctx)
+		return uids, s.list(ctx)
 	}
-	for _, uid := range uids {
+	for i, uid := range uids {
 		if err := s.get(ctx, uid); err != nil {
-			return err
+			return uids[i:], err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // list requests all pods.
