@@ -330,6 +330,9 @@ func (c *Client) disconnect() (was bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was, c.connected = c.connected, false
+	if was {
+		c.since = time.Now()
+	}
 	return was
 }
 

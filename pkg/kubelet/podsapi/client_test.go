@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -417,4 +418,29 @@ func podFor(t *testing.T, uid types.UID) *pod {
 		t.Fatal(err)
 	}
 	return &p
+}
+
+// TestSinceReload: the configuration is reloaded, and the kubelet refuses the next watch. The status says since when there is none.
+func TestSinceReload(t *testing.T) {
+	var refuse atomic.Bool
+	k := &badKubelet{watch: func(stream podsv1alpha1.Pods_WatchPodsServer) error {
+		if refuse.Load() {
+			return errRateLimit
+		}
+		if err := stream.Send(synced); err != nil {
+			return err
+		}
+		<-stream.Context().Done()
+		return nil
+	}}
+	c := k.run(t, time.Hour, func(*Client) {})
+	testutil.Until(t, "the Client is connected", func() bool { return c.Report().Connected })
+	time.Sleep(10 * time.Millisecond)
+	refuse.Store(true)
+	reloaded := time.Now()
+	c.Configure(c.path, time.Minute)
+	testutil.Until(t, "the watch is refused", func() bool { return c.Report().LastError != "" })
+	if since := c.Report().Since; since.Before(reloaded) {
+		t.Errorf("no status since %v, which is %v before the reload", since, reloaded.Sub(*since))
+	}
 }
