@@ -130,6 +130,9 @@ var indentation = regexp.MustCompile(`^[ \t-]*`)
 // otherVersion is in the error for a directive such as "%YAML 1.2".
 const otherVersion = "incompatible YAML document"
 
+// directive matches the beginning of the directive, not what a comment says about it.
+var directive = regexp.MustCompile(`(?m)^(?:\x{FEFF})?%YAML`)
+
 // reserved finds a character that no text without quotes begins with.
 var reserved = regexp.MustCompile("(?:^|[:,[{-])[ \\t]*([@`%])")
 
@@ -187,7 +190,10 @@ func (t *Text) lineOf(message string) int {
 	case strings.Contains(message, "control characters"):
 		at = bytes.IndexFunc(t.Data, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) })
 	case strings.Contains(message, otherVersion):
-		at = bytes.Index(t.Data, []byte("%YAML"))
+		at = -1
+		if found := directive.FindIndex(t.Data); found != nil {
+			at = found[0]
+		}
 	case strings.Contains(message, "UTF-8"):
 		at = bytes.IndexFunc(t.Data, func(r rune) bool { return r == utf8.RuneError })
 	case bytes.HasPrefix(t.Data, []byte("\ufeff")):

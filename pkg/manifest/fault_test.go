@@ -142,6 +142,9 @@ var faultTests = []struct {
 	{"another version of YAML", "# c\n%YAML 1.2\n---\n" + good, ReasonNotYAML, []string{
 		`web.yaml:2: neither YAML nor JSON: expected YAML 1.1: remove the %YAML directive`,
 	}},
+	{"another version of YAML, after a comment about it", "# no %YAML\n%YAML 1.2\n---\n" + good, ReasonNotYAML, []string{
+		`web.yaml:2: neither YAML nor JSON: expected YAML 1.1: remove the %YAML directive`,
+	}},
 	{"not UTF-8", good + "# \xff\n", ReasonNotYAML, []string{
 		`web.yaml:9: neither YAML nor JSON: invalid leading UTF-8 octet`,
 	}},
