@@ -3896,8 +3896,8 @@ type KubeletPodsAPI struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// socket is the path of the kubelet's socket.
 	Socket string `protobuf:"bytes,1,opt,name=socket,proto3" json:"socket,omitempty"`
-	// connected is true while the kubelet gives the status of pods; last_error then names those whose status
-	// is too large to be used. Otherwise the last status stands since since, and last_error gives the reason.
+	// connected is true while the kubelet gives the status of pods; last_error then says why some may be missing or
+	// late. Otherwise the last status stands since since, and last_error gives the reason.
 	Connected bool                   `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
 	Since     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	LastError string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`

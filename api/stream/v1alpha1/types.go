@@ -139,8 +139,8 @@ type KubeletStatus struct {
 type KubeletPodsAPI struct {
 	// Socket is the path of the kubelet's socket.
 	Socket string `json:"socket"`
-	// Connected is true while the kubelet gives the status of pods; LastError then names those whose status is too large to
-	// be used. Otherwise the last status stands since Since, and LastError gives the reason.
+	// Connected is true while the kubelet gives the status of pods; LastError then says why some may be missing or late.
+	// Otherwise the last status stands since Since, and LastError gives the reason.
 	Connected bool       `json:"connected"`
 	Since     *time.Time `json:"since,omitempty"`
 	LastError string     `json:"lastError,omitempty"`

@@ -96,7 +96,10 @@ type Client struct {
 	end  context.CancelCauseFunc
 
 	connected bool
-	since     time.Time // of connected
+	// since is when the last connection began, or when it ended, if the kubelet is away.
+	since time.Time
+	// ended is when the last connection ended.
+	ended time.Time
 	// known means that the kubelet has answered once.
 	known bool
 	// unserved is the time since which nobody serves the socket; zero if somebody may.
@@ -168,27 +171,27 @@ func (c *Client) Configure(path string, interval time.Duration) {
 }
 
 // begin takes the settings of Configure, and returns the context of the next session. If the path has changed, it
-// forgets what the kubelet gave.
-func (c *Client) begin(ctx context.Context) context.Context {
+// forgets what the kubelet gave, and returns true.
+func (c *Client) begin(ctx context.Context) (session context.Context, other bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.end != nil {
 		c.end(nil)
 	}
 	if next := c.next; next != nil {
-		if next.path != c.path {
+		if other = next.path != c.path; other {
 			c.forget()
-			c.own = nil
+			c.own, c.away = nil, false
 		}
 		c.settings, c.next = *next, nil
 	}
 	ctx, c.end = context.WithCancelCause(ctx)
-	return ctx
+	return ctx, other
 }
 
 // forget forgets what the kubelet gave. The caller has locked the mutex.
 func (c *Client) forget() {
-	c.known, c.logged, c.lastError, c.since, c.unserved, c.older = false, nil, "", time.Time{}, time.Time{}, false
+	c.known, c.logged, c.lastError, c.since, c.ended, c.unserved, c.older = false, nil, "", time.Time{}, time.Time{}, time.Time{}, false
 	c.statuses.forget()
 }
 
@@ -226,7 +229,11 @@ func (c *Client) Run(ctx context.Context) error {
 	defer away.Stop()
 	var wait time.Duration
 	for {
-		began, session := time.Now(), c.begin(ctx)
+		began := time.Now()
+		session, other := c.begin(ctx)
+		if other {
+			away.Reset(awayAfter)
+		}
 		err := c.session(session, func() {
 			away.Stop()
 			c.setConnected(ctx)
@@ -255,7 +262,7 @@ func (c *Client) goneAway(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.connected {
-		c.away = true
+		c.away, c.since = true, c.ended
 		c.statuses.setLive(false)
 		c.logError(ctx)
 	}
@@ -271,7 +278,11 @@ func (c *Client) logError(ctx context.Context) {
 		c.logged = make(map[string]struct{})
 	}
 	c.logged[c.lastError] = struct{}{}
-	klog.FromContext(ctx).Info("The kubelet gives no status of pods; what it last gave stands", "socket", c.path, "err", c.lastError)
+	message := "The kubelet gives no status of pods"
+	if c.known {
+		message += "; what it last gave stands"
+	}
+	klog.FromContext(ctx).Info(message, "socket", c.path, "err", c.lastError)
 }
 
 // setConnected records that the connection has all pods.
@@ -318,6 +329,20 @@ func isUnserved(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errOurs)
 }
 
+// setLate records that the kubelet has refused all lists since a time; zero if it no longer does.
+func (c *Client) setLate(ctx context.Context, since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lastError = ""; since.IsZero() {
+		klog.FromContext(ctx).Info("The kubelet lists its pods again", "socket", c.path)
+		return
+	}
+	c.lastError = "the kubelet has refused to list its pods since " + since.Local().Format(time.DateTime) +
+		", because its clients together send too many requests: the status of a pod can be late"
+	klog.FromContext(ctx).Info("The kubelet refuses to list its pods, because its clients together send too many requests; the status of a pod can be late",
+		"socket", c.path, "since", since)
+}
+
 // absent reports whether no kubelet is expected: the error is of a socket that no kubelet serves, and none has served it.
 func (c *Client) absent(err error) bool {
 	c.mu.Lock()
@@ -331,7 +356,7 @@ func (c *Client) disconnect() (was bool) {
 	defer c.mu.Unlock()
 	was, c.connected = c.connected, false
 	if was {
-		c.since = time.Now()
+		c.ended = time.Now()
 	}
 	return was
 }
@@ -346,7 +371,7 @@ func (c *Client) lost(ctx context.Context, err error) (was bool) {
 	defer c.mu.Unlock()
 	was = c.connected
 	if was {
-		c.since = time.Now()
+		c.ended = time.Now()
 	}
 	c.connected = false
 	if c.lastError = ""; !absent {

@@ -113,7 +113,7 @@ func TestUnknownPods(t *testing.T) {
 			check := func(lost, toKubelet, toSources int) {
 				t.Helper()
 				want := fmt.Sprintf(`
-# HELP podconfigd_kubelet_pods_api_lost 1 while the kubelet gives no status of pods, although it did before, or the path of its socket is configured; otherwise 0.
+# HELP podconfigd_kubelet_pods_api_lost 1 while the kubelet gives no status of pods, although it did before, it serves its socket, or the path of its socket is configured; otherwise 0.
 # TYPE podconfigd_kubelet_pods_api_lost gauge
 podconfigd_kubelet_pods_api_lost %d
 # HELP podconfigd_kubelet_pods_api_unknown_pods Number of pods that one side does not have: the kubelet, or the sources. 0 while the kubelet gives no status of pods.
@@ -136,6 +136,8 @@ podconfigd_kubelet_pods_api_unknown_pods{to="sources"} %d
 				t.Errorf("%+v", r)
 			}
 			c.lost(t.Context(), errSilent)
+			check(0, 2, len(wantSources)) // it may be back at once
+			c.goneAway(t.Context())
 			check(1, 0, 0)
 		})
 	}
@@ -439,7 +441,7 @@ func TestSinceReload(t *testing.T) {
 	refuse.Store(true)
 	reloaded := time.Now()
 	c.Configure(c.path, time.Minute)
-	testutil.Until(t, "the watch is refused", func() bool { return c.Report().LastError != "" })
+	testutil.Until(t, "the kubelet is away", func() bool { return !c.Report().Connected })
 	if since := c.Report().Since; since.Before(reloaded) {
 		t.Errorf("no status since %v, which is %v before the reload", since, reloaded.Sub(*since))
 	}

@@ -3,6 +3,8 @@ package podsapi
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -47,6 +49,9 @@ func TestLog(t *testing.T) {
 	for range 3 {
 		c.lost(ctx, drop)
 		c.lost(ctx, errRateLimit)
+		if r := c.Report(); !r.Connected || r.LastError == "" {
+			t.Errorf("in between: %+v", r)
+		}
 		c.setConnected(ctx)
 		c.goneAway(ctx) // the timer may fire late
 	}
@@ -72,6 +77,54 @@ func TestLog(t *testing.T) {
 	c.lost(ctx, errSilent)
 	c.goneAway(ctx)
 	logged(errSilent.Error())
+}
+
+// TestNeverAStatus: somebody serves the socket of auto, and gives no status. That is not hidden.
+func TestNeverAStatus(t *testing.T) {
+	var lines []string
+	ctx := klog.NewContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	c := New(Options{Path: Auto})
+	if c.lost(ctx, errRateLimit); c.Report() != nil {
+		t.Errorf("at once: %+v", c.Report())
+	}
+	c.goneAway(ctx)
+	if r := c.Report(); r == nil || r.Connected || r.Since != nil || r.LastError == "" {
+		t.Errorf("%+v", r)
+	}
+	if len(lines) != 1 || strings.Contains(lines[0], "stands") {
+		t.Errorf("logged: %q", lines)
+	}
+	if c.lost(ctx, fs.ErrNotExist); c.Report() != nil {
+		t.Errorf("without a socket: %+v", c.Report())
+	}
+}
+
+// TestAwayAfterAReload: the time until the kubelet is away begins with the configuration of its socket.
+func TestAwayAfterAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var logged []time.Time
+		logger := funcr.New(func(string, string) { mu.Lock(); defer mu.Unlock(); logged = append(logged, time.Now()) }, funcr.Options{})
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+		c := New(Options{Path: None, Interval: time.Hour})
+		var running sync.WaitGroup
+		running.Go(func() { _ = c.Run(ctx) }) // it ends with the context
+		for range 2 {
+			time.Sleep(time.Minute)
+			began := time.Now()
+			c.Configure(filepath.Join(t.TempDir(), "s"), time.Hour)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			mu.Lock()
+			if len(logged) != 1 || logged[0].Sub(began) != awayAfter {
+				t.Errorf("logged at %v, configured at %v", logged, began)
+			}
+			logged = nil
+			mu.Unlock()
+		}
+		cancel()
+		running.Wait()
+	})
 }
 
 // errRateLimit is the refusal of a kubelet.
@@ -173,6 +226,10 @@ func TestRefusedRequests(t *testing.T) {
 		if len(gets) == 0 || len(lists) == 0 {
 			t.Errorf("%d lists, %d gets", len(lists), len(gets))
 		}
+		since := time.Now().Add(interval - time.Minute).Format(time.DateTime)
+		if text := c.Report().LastError; !strings.Contains(text, "refused to list its pods since "+since) {
+			t.Errorf("the status says %q", text)
+		}
 		refused := [...]float64{prometheustest.ToFloat64(c.metrics.refusals.WithLabelValues(listPods)), prometheustest.ToFloat64(c.metrics.refusals.WithLabelValues(getPod))}
 		if refused != [...]float64{float64(len(lists)), float64(len(gets))} {
 			t.Errorf("refused: %v, want %d and %d", refused, len(lists), len(gets))
@@ -184,6 +241,9 @@ func TestRefusedRequests(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
+		if text := c.Report().LastError; text != "" {
+			t.Errorf("the status still says %q", text)
+		}
 		if status, _ := c.Status("a"); status == nil || len(gets) > 1 {
 			t.Errorf("%d gets, status %v", len(gets), status)
 		}

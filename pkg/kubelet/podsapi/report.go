@@ -25,7 +25,7 @@ const (
 // Report returns the status of the connection; nil if none is configured and there was none yet.
 func (c *Client) Report() *v1alpha1.KubeletPodsAPI {
 	c.mu.Lock()
-	r := &v1alpha1.KubeletPodsAPI{Socket: c.path, Connected: c.connected, LastError: c.lastError}
+	r := &v1alpha1.KubeletPodsAPI{Socket: c.path, Connected: c.statuses.isLive(), LastError: c.lastError}
 	since, expected := c.since, c.expected()
 	c.mu.Unlock()
 	if !expected {
@@ -40,16 +40,16 @@ func (c *Client) Report() *v1alpha1.KubeletPodsAPI {
 	return r
 }
 
-// expected reports whether there must be a kubelet. The caller has locked the mutex.
-func (c *Client) expected() bool { return !c.off && (c.known || !c.auto) }
+// expected reports whether there must be a kubelet: one gave a status, its socket is configured, or somebody serves it. The caller
+// has locked the mutex.
+func (c *Client) expected() bool {
+	return !c.off && (c.known || !c.auto || c.away && c.lastError != "")
+}
 
 // unknown returns the pods of the sources that are missing in the kubelet, and the pods of the kubelet that no source
 // has. While the kubelet is away, it returns none.
 func (c *Client) unknown() (toKubelet, toSources []types.NamespacedName) {
-	c.mu.Lock()
-	connected := c.connected
-	c.mu.Unlock()
-	if !connected {
+	if !c.statuses.isLive() {
 		return nil, nil
 	}
 	ours := c.ours()
@@ -91,7 +91,8 @@ func texts(names []types.NamespacedName) (first []string) {
 	return first
 }
 
-// Statics returns the UIDs of the kubelet's static pods by name; nil without a connection.
+// Statics returns the UIDs of the kubelet's static pods by name; nil without a connection, also for a moment: another kubelet may
+// start.
 func (c *Client) Statics() map[types.NamespacedName]types.UID {
 	c.mu.Lock()
 	connected := c.connected
@@ -197,14 +198,12 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, c *Client) *metrics {
 	in := metric.In(reg, "kubelet_pods_api")
 	in.GaugeFunc("connected", "1 while the kubelet gives the status of pods; otherwise 0.", func() float64 {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return metric.Bool(c.connected)
+		return metric.Bool(c.statuses.isLive())
 	})
-	in.GaugeFunc("lost", "1 while the kubelet gives no status of pods, although it did before, or the path of its socket is configured; otherwise 0.", func() float64 {
+	in.GaugeFunc("lost", "1 while the kubelet gives no status of pods, although it did before, it serves its socket, or the path of its socket is configured; otherwise 0.", func() float64 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return metric.Bool(!c.connected && c.expected())
+		return metric.Bool(!c.statuses.isLive() && c.expected())
 	})
 	unknown := func(to string, read func() float64) {
 		in := metric.In(prometheus.WrapRegistererWith(prometheus.Labels{"to": to}, reg), "kubelet_pods_api")

@@ -194,6 +194,7 @@ func (s *session) receive(ctx context.Context) error {
 func (s *session) confirm(ctx context.Context) error {
 	ticker := time.NewTicker(s.interval)
 	defer ticker.Stop()
+	listed, late := time.Now(), false
 	for {
 		all := false
 		select {
@@ -207,11 +208,20 @@ func (s *session) confirm(ctx context.Context) error {
 		rest, err := s.ask(ctx, uids, all)
 		switch {
 		case err == nil:
-			if all {
-				ticker.Reset(s.interval)
+			if !all {
+				continue
 			}
+			if listed = time.Now(); late {
+				late = false
+				s.setLate(ctx, time.Time{})
+			}
+			ticker.Reset(s.interval)
 		case isRefused(err):
 			s.doubts.addDoubts(rest...)
+			if !late && time.Since(listed) >= 2*s.interval {
+				late = true
+				s.setLate(ctx, listed.Add(s.interval))
+			}
 			if all {
 				ticker.Reset(refusedRetry)
 			}

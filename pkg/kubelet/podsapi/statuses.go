@@ -215,7 +215,13 @@ func (s *statuses) remove(uid types.UID) {
 	}
 }
 
-// setLive records whether the kubelet answers.
+func (s *statuses) isLive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live
+}
+
+// setLive records whether the kubelet gives statuses: it is connected, or was awayAfter ago.
 func (s *statuses) setLive(live bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
