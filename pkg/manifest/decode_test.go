@@ -200,6 +200,12 @@ func TestTextAfterKYAML(t *testing.T) {
 			t.Errorf("%q: warnings %v, error %v; want %q", after, warnings, err, line)
 		}
 	}
+	for _, before := range []string{"--- !!map\n", "!!map\n", "--- &a\n", "&a !!map\n"} {
+		_, warnings, err := decode(t, before+strings.TrimPrefix(pod, "---\n")+"}\n")
+		if err != nil || len(warnings) != 1 {
+			t.Errorf("after %q: warnings %v, error %v", before, warnings, err)
+		}
+	}
 }
 
 func TestRead(t *testing.T) {
