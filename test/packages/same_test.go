@@ -26,20 +26,20 @@ func TestTwoBuildsAreEqual(t *testing.T) {
 		t.Fatal(err)
 	}
 	clone := filepath.Join(t.TempDir(), "a")
-	first := sums(t, root, clone, nfpm, "MAN="+man)
+	first := sums(t, root, clone, "022", nfpm, "MAN="+man)
 	// Without a cache of its own, the second build would take what the first one compiled.
-	second := sums(t, clone, filepath.Join(t.TempDir(), "another-folder", "b"), nfpm, "MAN="+man, "GOCACHE="+t.TempDir())
+	second := sums(t, clone, filepath.Join(t.TempDir(), "another-folder", "b"), "077", nfpm, "MAN="+man, "GOCACHE="+t.TempDir())
 	if len(first) != 4 || !maps.Equal(first, second) {
 		t.Errorf("the first build has %x, the second %x", first, second)
 	}
 }
 
 // sums builds the commit of a repository in a clone, and returns the checksums of the programs and packages.
-func sums(t *testing.T, repository, clone, nfpm string, env ...string) map[string][sha256.Size]byte {
+func sums(t *testing.T, repository, clone, umask, nfpm string, env ...string) map[string][sha256.Size]byte {
 	t.Helper()
 	run := func(name string, args ...string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", "umask " + umask + ` && exec "$@"`, "sh", name}, args...)...)
 		cmd.Env = append(os.Environ(), append(env, "VERSION=v1.2.3", "PROGRAM=", "CONFIG=", "SOURCE_DATE_EPOCH=")...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", cmd, err, out)
