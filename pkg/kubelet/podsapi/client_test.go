@@ -437,7 +437,6 @@ func TestSinceReload(t *testing.T) {
 	}}
 	c := k.run(t, time.Hour, func(*Client) {})
 	testutil.Until(t, "the Client is connected", func() bool { return c.Report().Connected })
-	time.Sleep(10 * time.Millisecond)
 	refuse.Store(true)
 	reloaded := time.Now()
 	c.Configure(c.path, time.Minute)

@@ -110,10 +110,10 @@ func TestAwayAfterAReload(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { _ = c.Run(ctx) }) // it ends with the context
 		for range 2 {
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			began := time.Now()
 			c.Configure(filepath.Join(t.TempDir(), "s"), time.Hour)
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			synctest.Wait()
 			mu.Lock()
 			if len(logged) != 1 || logged[0].Sub(began) != awayAfter {
@@ -220,7 +220,7 @@ func TestRefusedRequests(t *testing.T) {
 			}
 		})
 		s.doubts.addDoubts("a")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		mu.Lock()
 		if len(gets) == 0 || len(lists) == 0 {
@@ -237,7 +237,7 @@ func TestRefusedRequests(t *testing.T) {
 		answer, lists, gets = true, nil, nil
 		mu.Unlock()
 		began := time.Now()
-		time.Sleep(10 * interval)
+		<-time.After(10 * interval)
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
@@ -271,7 +271,7 @@ func TestRefusedGets(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { _ = s.confirm(ctx) }) // it ends with the context
 		s.doubts.addDoubts("a", "b", "c", "d")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		cancel()
 		running.Wait()
 		if want := []types.UID{"a", "b", "b", "c", "c", "d", "d"}; !slices.Equal(asked, want) {
