@@ -230,9 +230,9 @@ func TestAFloodOfManifests(t *testing.T) {
 			for j := range 200 {
 				all = append(all, rejected(fmt.Sprint(i, "-", j), "wrong"))
 			}
-			a.manifests(all...)
 			a.set(func() {
-				a.sources[0].File.ManifestsOmitted = map[v1alpha1.ManifestState]int{v1alpha1.ManifestRejected: 7, v1alpha1.ManifestAccepted: 9}
+				omitted := map[v1alpha1.ManifestState]int{v1alpha1.ManifestRejected: 7, v1alpha1.ManifestAccepted: 9}
+				a.sources = []v1alpha1.SourceStatus{{Name: "file", File: &v1alpha1.FileStatus{Manifests: all, ManifestsOmitted: omitted}}}
 			})
 			<-time.After(20 * time.Second)
 		}
