@@ -280,6 +280,32 @@ func TestRefusedGets(t *testing.T) {
 	})
 }
 
+// TestListsWhileGetsAreRefused: the kubelet refuses GetPod, and answers ListPods. Nobody says that it refuses lists.
+func TestListsWhileGetsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+		s := &session{Client: New(Options{Path: "/s", Interval: time.Second}), limiter: rate.NewLimiter(maxRate, maxBurst), doubts: newDoubts()}
+		s.api = &fakeAPI{
+			list: func() (*podsv1alpha1.ListPodsResponse, error) {
+				s.doubts.addDoubts("a") // as an event does after the answer
+				return &podsv1alpha1.ListPodsResponse{Pods: [][]byte{event(t, 0, "a").GetPod()}}, nil
+			},
+			get: func(types.UID) (*podsv1alpha1.GetPodResponse, error) { return nil, errRateLimit },
+		}
+		var running sync.WaitGroup
+		running.Go(func() { _ = s.confirm(ctx) }) // it ends with the context
+		s.doubts.addDoubts("a")
+		<-time.After(10 * time.Minute)
+		cancel()
+		running.Wait()
+		if len(lines) > 0 {
+			t.Errorf("logged %d lines: %q", len(lines), lines[0])
+		}
+	})
+}
+
 // fakeAPI answers requests without a connection, so that a test can use virtual time.
 type fakeAPI struct {
 	podsv1alpha1.PodsClient

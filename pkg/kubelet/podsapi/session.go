@@ -218,7 +218,7 @@ func (s *session) confirm(ctx context.Context) error {
 			ticker.Reset(s.interval)
 		case isRefused(err):
 			s.doubts.addDoubts(rest...)
-			if !late && time.Since(listed) >= 2*s.interval {
+			if all && !late && time.Since(listed) >= 2*s.interval {
 				late = true
 				s.setLate(ctx, listed.Add(s.interval))
 			}
