@@ -356,7 +356,7 @@ func (c *Client) disconnect() (was bool) {
 	defer c.mu.Unlock()
 	was, c.connected = c.connected, false
 	if was {
-		c.ended = time.Now()
+		c.ended, c.lastError = time.Now(), "" // setLate may have set it
 	}
 	return was
 }

@@ -306,6 +306,25 @@ func TestListsWhileGetsAreRefused(t *testing.T) {
 	})
 }
 
+// TestReloadWhileListsAreRefused: the configuration is reloaded, and the kubelet then does not answer. The reason is not that it refused
+// lists before.
+func TestReloadWhileListsAreRefused(t *testing.T) {
+	var lines []string
+	ctx := klog.NewContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	c := New(Options{Path: "/s"})
+	c.setConnected(ctx)
+	c.setLate(ctx, time.Now())
+	lines = nil
+	c.lost(ctx, errConfigured)
+	c.goneAway(ctx)
+	if r := c.Report(); r.Connected || r.LastError != "" || len(lines) > 0 {
+		t.Errorf("%+v, logged: %q", r, lines)
+	}
+	if c.lost(ctx, errSilent); len(lines) != 1 || !strings.Contains(lines[0], errSilent.Error()) {
+		t.Errorf("logged: %q", lines)
+	}
+}
+
 // fakeAPI answers requests without a connection, so that a test can use virtual time.
 type fakeAPI struct {
 	podsv1alpha1.PodsClient
