@@ -340,7 +340,7 @@ func (c *Client) setLate(ctx context.Context, since time.Time) {
 	c.lastError = "the kubelet has refused to list its pods since " + since.Local().Format(time.DateTime) +
 		", because its clients together send too many requests: the status of a pod can be late"
 	klog.FromContext(ctx).Info("The kubelet refuses to list its pods, because its clients together send too many requests; the status of a pod can be late",
-		"socket", c.path, "since", since)
+		"socket", c.path, "since", since.Truncate(time.Second))
 }
 
 // absent reports whether no kubelet is expected: the error is of a socket that no kubelet serves, and none has served it.

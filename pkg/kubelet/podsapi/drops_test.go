@@ -77,6 +77,9 @@ func TestLog(t *testing.T) {
 	c.lost(ctx, errSilent)
 	c.goneAway(ctx)
 	logged(errSilent.Error())
+	if c.setLate(ctx, time.Now()); len(lines) != 1 || strings.Contains(lines[0], "m=+") { // of the monotonic clock
+		t.Errorf("logged: %q", lines)
+	}
 }
 
 // TestNeverAStatus: somebody serves the socket of auto, and gives no status. That is not hidden.
