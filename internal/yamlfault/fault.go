@@ -239,7 +239,7 @@ func LaterDocuments(data []byte) (first, n int) {
 }
 
 // flow matches a YAML text that begins with a flow collection, after comments and the start of the document.
-var flow = regexp.MustCompile(`^(?:\x{FEFF})?(?:[ \t]*(?:---[ \t]*(?:#.*)?|[%#].*)?\r?\n)*(?:---[ \t]+)?[ \t]*(?:[&!]\S*\s+)*[{\[]`)
+var flow = regexp.MustCompile(`^(?:\x{FEFF})?(?:[ \t]*(?:---[ \t]*(?:#.*)?|[%#].*)?\r?\n)*(?:---[ \t]+)?[ \t]*(?:[&!]\S*\s+(?:#.*\n\s*)*)*[{\[]`)
 
 // AfterFlow returns the line of what follows the first document, without a marker, if that is a flow collection, such as KYAML or
 // a bracket too many; 0 if nothing follows. The parser of the kubelet never reads it.

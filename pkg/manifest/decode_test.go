@@ -200,7 +200,7 @@ func TestTextAfterKYAML(t *testing.T) {
 			t.Errorf("%q: warnings %v, error %v; want %q", after, warnings, err, line)
 		}
 	}
-	for _, before := range []string{"--- !!map\n", "!!map\n", "--- &a\n", "&a !!map\n"} {
+	for _, before := range []string{"--- !!map\n", "!!map\n", "--- &a\n", "&a !!map\n", "--- !!map # comment\n", "!!map\n# comment\n\n # comment\n&a\n"} {
 		_, warnings, err := decode(t, before+strings.TrimPrefix(pod, "---\n")+"}\n")
 		if err != nil || len(warnings) != 1 {
 			t.Errorf("after %q: warnings %v, error %v", before, warnings, err)
