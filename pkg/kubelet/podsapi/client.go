@@ -361,23 +361,27 @@ func (c *Client) disconnect() (was bool) {
 	return was
 }
 
-// lost records that the connection ended, or could not be made. It reports whether there was one.
-func (c *Client) lost(ctx context.Context, err error) (was bool) {
+// lost records that the connection ended, or could not be made. It reports whether the time until the kubelet is away begins: there was
+// a connection, or somebody serves the socket of auto now.
+func (c *Client) lost(ctx context.Context, err error) (begins bool) {
 	if errors.Is(err, errConfigured) {
 		return c.disconnect()
 	}
 	absent := c.absent(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was = c.connected
-	if was {
+	begins = c.connected
+	if begins {
 		c.ended = time.Now()
 	}
 	c.connected = false
+	if c.auto && !c.known && !absent && c.lastError == "" {
+		begins, c.away = true, false
+	}
 	if c.lastError = ""; !absent {
 		c.lastError = printable.Cut(err.Error(), maxText)
 	}
 	klog.FromContext(ctx).V(2).Info("The connection to the kubelet's Pods API ended", "socket", c.path, "err", c.lastError)
 	c.logError(ctx)
-	return was
+	return begins
 }

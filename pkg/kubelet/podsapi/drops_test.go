@@ -100,6 +100,16 @@ func TestNeverAStatus(t *testing.T) {
 	if c.lost(ctx, fs.ErrNotExist); c.Report() != nil {
 		t.Errorf("without a socket: %+v", c.Report())
 	}
+	lines = nil
+	if again := c.lost(ctx, status.Error(codes.Unavailable, "starting")); !again || c.Report() != nil || len(lines) > 0 {
+		t.Errorf("a kubelet that has just started: %+v, logged: %q", c.Report(), lines)
+	}
+	if again := c.lost(ctx, errSilent); again {
+		t.Error("the time until it is away begins again")
+	}
+	if c.goneAway(ctx); c.Report() == nil || len(lines) != 1 {
+		t.Errorf("later: %+v, logged: %q", c.Report(), lines)
+	}
 }
 
 // TestAwayAfterAReload: the time until the kubelet is away begins with the configuration of its socket.
