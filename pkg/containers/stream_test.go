@@ -250,7 +250,9 @@ func TestRandomContainers(t *testing.T) {
 					synctest.Wait()
 				}
 			default:
+				w.mu.Lock()
 				w.pids[name+"-app"] = random.IntN(3)
+				w.mu.Unlock()
 				w.set(name + "/app " + []string{"created", "running", "exited", "removed"}[random.IntN(4)])
 			}
 			if random.IntN(4) == 0 && len(subscribers) > 0 {
