@@ -108,6 +108,7 @@ timed = -debug-actiongraph=$(CURDIR)/$(TIMES_DIR)/$(1).json -exec '$(CURDIR)/bin
 endif
 # RUNS is how often make nightly runs the short tests under stress.
 RUNS ?= 20
+FLAKES_DIR := bin/flakes
 LOGS ?= $(CACHE)/logs
 BENCH ?= .
 BENCH_COUNT ?= 6
@@ -204,7 +205,11 @@ test-arm64: ## Run the short tests of the core for linux/arm64, under qemu
 
 .PHONY: flakes
 flakes: components ## Run the short tests RUNS times with one processor each and three busy loops beside, and list the tests that failed
-	hack/flakes.sh '$(LOGS)/flakes' $(RUNS) $(MAKE) --no-print-directory -j2 test-race test-programs
+	@rm -rf $(FLAKES_DIR)
+	$(go_race) -exec '$(CURDIR)/hack/keep-test.sh $(CURDIR)/$(FLAKES_DIR)/race' $(CONCURRENT)
+	$(go_plain) -short -exec '$(CURDIR)/hack/keep-test.sh $(CURDIR)/$(FLAKES_DIR)/plain' $(PROGRAMS) $(PLAIN)
+	hack/flakes.sh '$(LOGS)/flakes' $(RUNS) $(PACKAGES) $(FLAKES_DIR)/race $(FLAKES_DIR)/plain
+	@rm -rf $(FLAKES_DIR)
 
 .PHONY: mutants
 mutants: ## Put the defects of test/mutants into the last commit, one after another, and check that a test finds each
