@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	configapi "github.com/podconfigd/podconfigd/api/config/v1alpha1"
 	"github.com/podconfigd/podconfigd/pkg/daemon"
+	"github.com/podconfigd/podconfigd/test/testutil"
 )
 
 const podsOfTwo = `{"apiVersion":"v1","kind":"PodList","items":[
@@ -126,7 +128,16 @@ func TestResumeAfterAReloadAndARestart(t *testing.T) {
 	if _, err := first.daemon.Reload(t.Context(), &next); err != nil {
 		t.Fatal(err)
 	}
-	names, after := first.list(t)
+	data, err := os.ReadFile(filepath.Join(dir, "state", "access-rules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, until, _ := strings.Cut(strings.TrimSpace(string(data)), " ") // the last revision by the rules before
+	var names, after string
+	testutil.Until(t, "the next revision is stored", func() bool {
+		names, after = first.list(t)
+		return after > until
+	})
 	first.stop()
 	if names != "b-node1 " {
 		t.Fatalf("after the reload, %q", names)
