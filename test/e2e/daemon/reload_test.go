@@ -223,10 +223,13 @@ func TestFilesOfTheKubeletThatChange(t *testing.T) {
 	lastReload(t, d, "0")
 }
 
-// lastReload fails the test if the metric of the last reload has not the value.
+// lastReload waits until the metric of the last reload has the value: it is set after the status.
 func lastReload(t *testing.T, d *e2e.Daemon, want string) {
 	t.Helper()
-	if _, _, metrics := d.Ask(t, "/metrics"); !strings.Contains(metrics, "\npodconfigd_config_last_reload_successful "+want+"\n") {
-		t.Errorf("the metric of the last reload is not %s:\n%s", want, metrics)
-	}
+	testutil.Eventually(t, func() error {
+		if _, _, metrics := d.Ask(t, "/metrics"); !strings.Contains(metrics, "\npodconfigd_config_last_reload_successful "+want+"\n") {
+			return fmt.Errorf("the metric of the last reload is not %s:\n%s", want, metrics)
+		}
+		return nil
+	})
 }
