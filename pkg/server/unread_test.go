@@ -142,8 +142,12 @@ func TestAnswersThatNobodyReadsHaveADeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := d.dial(t)
-			unreadCall(t, conn, call.method, []byte(call.message))
-			if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset by peer") {
+			_, err := tryUnreadCall(t, conn, call.method, []byte(call.message))
+			if err == nil {
+				_, err = io.Copy(io.Discard, conn)
+			}
+			// On a slow machine, the connection ends before the answer.
+			if err != nil && !errors.Is(err, io.EOF) && !strings.Contains(err.Error(), "reset by peer") {
 				t.Errorf("the connection stands: %v", err)
 			}
 			d.listed(t, "it had its time")
