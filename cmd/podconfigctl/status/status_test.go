@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -219,14 +220,16 @@ func TestOwnersText(t *testing.T) {
 }
 
 func TestDevicesText(t *testing.T) {
-	at := time.Now().Add(-5 * time.Second)
-	for want, d := range map[string]v1alpha1.DevicesStatus{
-		"not listed yet: refused":                {LastError: "refused"},
-		"2 pods, listed 5s ago":                  {Pods: 2, LastList: &at},
-		"2 pods, listed 5s ago: does not answer": {Pods: 2, LastList: &at, LastError: "does not answer"},
-	} {
-		if got := devicesText(&d); got != want {
-			t.Errorf("got %q, want %q", got, want)
+	synctest.Test(t, func(t *testing.T) {
+		at := time.Now().Add(-5 * time.Second)
+		for want, d := range map[string]v1alpha1.DevicesStatus{
+			"not listed yet: refused":                {LastError: "refused"},
+			"2 pods, listed 5s ago":                  {Pods: 2, LastList: &at},
+			"2 pods, listed 5s ago: does not answer": {Pods: 2, LastList: &at, LastError: "does not answer"},
+		} {
+			if got := devicesText(&d); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
 		}
-	}
+	})
 }
