@@ -56,19 +56,21 @@ func TestARestoredSource(t *testing.T) {
 
 // A watch can be open and mute. So the status shows when the apiserver last sent something, of whatever kind.
 func TestWhenAnApiserverWasLastHeard(t *testing.T) {
-	ago := func(minutes int) *time.Time { at := time.Now().Add(-time.Duration(minutes) * time.Minute); return &at }
-	for want, api := range map[string]v1alpha1.APIStatus{
-		"https://a, watching, 0 relists, 0 watch restarts":                                 {Connected: true},
-		"https://a, watching, last heard 5m ago, 0 relists, 0 watch restarts":              {Connected: true, LastList: ago(5)},
-		"https://a, watching, last heard 3m ago, 1 relists, 2 watch restarts":              {Connected: true, LastList: ago(7), LastEvent: ago(3), Relists: 1, WatchRestarts: 2},
-		"https://a, not connected, last heard 4m ago, 0 relists, 0 watch restarts":         {NodeKnown: true, LastList: ago(4), LastEvent: ago(9)},
-		"https://a; waiting until the apiserver has the node, 0 relists, 0 watch restarts": {},
-	} {
-		api.Server = "https://a"
-		if got := apiserverState(&api); got != want {
-			t.Errorf("got %q, want %q", got, want)
+	synctest.Test(t, func(t *testing.T) {
+		ago := func(minutes int) *time.Time { at := time.Now().Add(-time.Duration(minutes) * time.Minute); return &at }
+		for want, api := range map[string]v1alpha1.APIStatus{
+			"https://a, watching, 0 relists, 0 watch restarts":                                 {Connected: true},
+			"https://a, watching, last heard 5m ago, 0 relists, 0 watch restarts":              {Connected: true, LastList: ago(5)},
+			"https://a, watching, last heard 3m ago, 1 relists, 2 watch restarts":              {Connected: true, LastList: ago(7), LastEvent: ago(3), Relists: 1, WatchRestarts: 2},
+			"https://a, not connected, last heard 4m ago, 0 relists, 0 watch restarts":         {NodeKnown: true, LastList: ago(4), LastEvent: ago(9)},
+			"https://a; waiting until the apiserver has the node, 0 relists, 0 watch restarts": {},
+		} {
+			api.Server = "https://a"
+			if got := apiserverState(&api); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
 		}
-	}
+	})
 }
 
 func TestPlaceOfAManifest(t *testing.T) {
