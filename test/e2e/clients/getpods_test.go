@@ -114,13 +114,13 @@ func TestGetPodsHasTheColumnsOfKubectl(t *testing.T) {
 	d = e2e.Start(t, d.Dir, "--node-ip", "192.0.2.1")
 	has(t, d, len(sortedPods))
 	kubectl := d.Kubectl(t)
-	ages := regexp.MustCompile(` \d+s( |\n)`) // a second can pass between two commands
+	ages := regexp.MustCompile(` \d+[sm](\d+s)?( |\n)`) // time passes between two commands
 	// table returns the rows without spaces between the columns.
 	table := func(out []byte, err error) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := ages.ReplaceAllString(string(out), " AGE$1")
+		text := ages.ReplaceAllString(string(out), " AGE$2")
 		return strings.Split(strings.TrimSpace(regexp.MustCompile(`  +`).ReplaceAllString(text, "|")), "\n")
 	}
 	for _, args := range []string{"-A", "-A -o wide", "-n prod", "-n prod -o wide", "-n prod --no-headers", "-n default web-node1"} {
