@@ -152,7 +152,8 @@ func TestLargeMessages(t *testing.T) {
 
 // Calls whose answers nobody reads end, one by one, and the connection goes on.
 func TestAnswersOverTLSThatNobodyReads(t *testing.T) {
-	s := serveHTTPS(t, conn.Limits{Lists: 1, ListTimeout: 300 * time.Millisecond})
+	t.Parallel()                                                            // it waits
+	s := serveHTTPS(t, conn.Limits{Lists: 1, ListTimeout: 3 * time.Second}) // also the time for a handshake
 	s.add("a", 64<<10)
 	c := s.dialH2(t, 0)
 	for i, begin := range []func(stream uint32){
